@@ -22,6 +22,9 @@ _MOST_ABOVE = 4
 
 _MOST_FILES = 20
 
+#: Files of what does not train: read last.
+_OF_ANOTHER_USE = re.compile("eval|test|dev|doc|demo|bench|lint")
+
 #: What poetry writes in place of a specifier.
 _CARET = re.compile(r"\^\s*(\d+)((?:\.\d+)*)")
 
@@ -139,7 +142,8 @@ def _files_of_pip(folder: Path) -> list[Path]:
     compiled = sorted(within.glob("*.txt"))
     sources = [file for file in sorted(within.glob("*.in")) if file.with_suffix(".txt") not in compiled]
     listed = [file for file in (*compiled, *sources) if not file.name.startswith("constraints")]
-    return [folder / "requirements.txt", *sorted(folder.glob("requirements*.txt")), *listed]
+    files = [*sorted(folder.glob("requirements*.txt")), *listed]
+    return [folder / "requirements.txt", *sorted(files, key=lambda file: bool(_OF_ANOTHER_USE.search(file.name)))]
 
 
 def _of_pyproject(file: Path) -> Iterator[str]:

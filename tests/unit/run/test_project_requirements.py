@@ -59,6 +59,12 @@ def test_a_file_that_another_one_names_is_read_once(tmp_path: Path) -> None:
     assert stated(tmp_path) == {"trl": "==0.9 requirements.txt"}
 
 
+def test_files_of_what_does_not_train_are_read_last(tmp_path: Path) -> None:
+    (tmp_path / "requirements-eval.txt").write_text("trl==1.0\npandas==2\n")
+    (tmp_path / "requirements-train.txt").write_text("trl==0.9\n")
+    assert stated(tmp_path) == {"trl": "==0.9 requirements-train.txt", "pandas": "==2 requirements-eval.txt"}
+
+
 def test_neither_constraints_nor_the_sources_of_pins_are_requirements(tmp_path: Path) -> None:
     folder = tmp_path / "requirements"
     folder.mkdir()

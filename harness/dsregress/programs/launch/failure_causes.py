@@ -63,11 +63,25 @@ def is_environment_failure(error: BaseException) -> bool:
     return isinstance(error, _NOT_HERE) or isinstance(error.__cause__, _NOT_HERE)
 
 
+#: How runpy (``-m``) and Hydra (``_target_``) say that an import failed, each in place of the reason.
+_OF_AN_IMPORTER = re.compile(r"Error while finding module specification for|Error loading '")
+
+
+def reported_by_importer(error: Exception) -> Exception:
+    """Return the error that runpy or Hydra reports in words of its own; any other error unchanged."""
+    cause = error.__cause__
+    is_theirs = isinstance(error, ImportError) and _OF_AN_IMPORTER.match(str(error))
+    if isinstance(cause, Exception) and (is_theirs or type(error).__module__ == "hydra.errors"):
+        return reported_by_importer(cause)
+    return error
+
+
 def environment_failure(
     error: Exception, program: LaunchedProgram, optimizer_steps: int, backward_passes: int
 ) -> Exception | None:
     """Return the error to raise in place of one that a program raised after so many steps and passes; None if that one
     says something of a release."""
+    error = reported_by_importer(error)
     for explain in _EXPLANATIONS:
         if (cannot := explain(error, program)) is not None:
             return cannot
