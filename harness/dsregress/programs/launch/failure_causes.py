@@ -127,6 +127,17 @@ def _of_a_missing_module(error: Exception, program: LaunchedProgram) -> Exceptio
     return None
 
 
+def _of_an_unset_variable(error: Exception, program: LaunchedProgram) -> Exception | None:
+    """Explain a variable that the program reads with ``os.environ[NAME]``, and that is not set."""
+    raised = error.__traceback__
+    while raised is not None and raised.tb_next is not None:
+        raised = raised.tb_next
+    if not isinstance(error, KeyError) or raised is None or raised.tb_frame.f_locals.get("self") is not os.environ:
+        return None
+    name = str(error.args[0])
+    return CannotRun(f"{place_of(error)} reads the variable {name}, which is not set: write {name}=VALUE before the line")
+
+
 def _of_an_unbuilt_module(error: Exception, program: LaunchedProgram) -> Exception | None:
     """Explain a missing part of the program's own package that has to be compiled."""
     name = error.name or "" if isinstance(error, ModuleNotFoundError) else ""
@@ -185,6 +196,7 @@ def _of_too_few_ranks(error: Exception, program: LaunchedProgram) -> Exception |
 _EXPLANATIONS: tuple[Callable[[Exception, LaunchedProgram], Exception | None], ...] = (
     _of_a_refused_path,
     _of_a_missing_rank,
+    _of_an_unset_variable,
     _of_a_missing_module,
     _of_an_unbuilt_module,
     _of_the_network,
