@@ -229,7 +229,9 @@ def test_a_module_that_an_importer_does_not_find_is_found_in_the_project(folder:
     for name in ("examples/pretrain", "src/ours", "examples/pretrain/hydra"):
         (folder / name).mkdir(parents=True)
     (folder / "setup.py").touch()
-    (folder / "src" / "ours" / "run.py").touch()
+    for name in ("src/ours/__init__.py", "src/ours/run.py", "examples/ours/prepare.py"):  # the latter is no package
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).touch()
     at = folder / "examples" / "pretrain"
     (at / "hydra" / "errors.py").write_text("class InstantiationException(Exception): pass\n")
     (at / "train.py").write_text(
@@ -238,7 +240,9 @@ def test_a_module_that_an_importer_does_not_find_is_found_in_the_project(folder:
         "except ImportError as error:\n    raise InstantiationException('Error locating target') from error\n"
     )
     record = ran(at, "sim", 1, line)
-    assert record.signature.endswith("imports 'ours' of its project's ../../src: write PYTHONPATH=../../src before the line")
+    assert record.signature.endswith(
+        "imports 'ours' of its project's ../../src: write PYTHONPATH=../../src before the line"
+    )
 
 
 def test_an_importers_words_are_not_the_reason(folder: Path) -> None:

@@ -222,9 +222,7 @@ def _changed(attempt: Attempt, said: str, /, **fields: object) -> Remedy:
     return Remedy(msgspec.structs.replace(attempt, program=program), said)
 
 
-def _of_its_time(
-    outcome: Failed, attempt: Attempt, stack: Stack, of_its_day: ReleasesOfItsDay
-) -> Remedy | None:
+def _of_its_time(outcome: Failed, attempt: Attempt, stack: Stack, of_its_day: ReleasesOfItsDay) -> Remedy | None:
     """Keep what a project pins, if it does not go with the newest releases of what it does not pin."""
     is_of_pins = any(name in attempt.pinned for name in attempt.added)
     if not is_of_pins or not outcome.signature.startswith(_NO_SOLUTION):
@@ -319,9 +317,7 @@ def _newer_transformers(signature: Signature, attempt: Attempt, stack: Stack) ->
     )
 
 
-def _older_packages(
-    said: str, attempt: Attempt, stack: Stack, of_its_day: ReleasesOfItsDay
-) -> Remedy | None:
+def _older_packages(said: str, attempt: Attempt, stack: Stack, of_its_day: ReleasesOfItsDay) -> Remedy | None:
     """Take the releases of the day on which the program was last changed, of the packages that nothing pins."""
     if attempt.choice.stack or not set(_PARTNERS) & stack.versions.keys():
         return None

@@ -1,6 +1,6 @@
 """The requirements that a program's project declares, in its folder and those above it up to its repository's:
-``requirements*.txt``, ``requirements/*.txt``, ``pyproject.toml``, ``setup.py``, ``setup.cfg``, conda's ``environment.yml`` or
-``requirements.yaml``, the locks of uv and poetry."""
+``requirements*.txt``, ``requirements/*.txt``, ``pyproject.toml``, ``setup.py``, ``setup.cfg``, conda's ``environment.yml``
+or ``requirements.yaml``, the locks of uv and poetry."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def cells_between(cells: tuple[Cell, ...], ends: Sequence[Result], watch: Watch)
         return cells
     first, last = cells[0], cells[-1]
     watch.note(
-        f"{first.scenario}: fails alike with {first.stack.label} and {last.stack.label}, so the {len(cells) - 2} between are "
-        "not run; --as-given runs all"
+        f"{first.scenario}: fails alike with {first.stack.label} and {last.stack.label}, so the {len(cells) - 2} between "
+        "are not run; --as-given runs all"
     )
     return (first, last)

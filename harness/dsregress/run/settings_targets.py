@@ -20,13 +20,13 @@ def files_of_targets(folder: Path, folders: Sequence[str]) -> list[Path]:
     """Return the program's own files, in ``folders``, whose classes the settings below ``folder`` name. A run takes some of
     them; which is decided when it composes its settings."""
     found: dict[Path, None] = {}
-    for text in _settings(folder):
+    for text in _texts_of_settings(folder):
         for target in _TARGET.findall(text):
             found |= dict.fromkeys(own_files(target.rpartition(".")[0], folders))
     return list(found)
 
 
-def _settings(folder: Path) -> Iterator[str]:
+def _texts_of_settings(folder: Path) -> Iterator[str]:
     left = _MOST_FILES
     for at, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith(".") and name != "site-packages")

@@ -137,15 +137,16 @@ def newest_that_fit(
     """
     requirements = tuple(sorted((*wanted(stack, tools), *(f"{name}{limit}" for name, limit in limits.items()))))
     kept = cache / _name_of_newest(requirements, as_of)
-    resolved: tuple[str, ...] | NotInstalled | None = read_pins(kept, requirements)
-    if resolved is None:
+    pins = read_pins(kept, requirements)
+    if pins is None:
         # Without the base's pins: to keep those, an old release would be chosen that limits nothing.
         resolved = resolve(requirements, base="", compile=compile, python=stack.python)
         if isinstance(resolved, NotInstalled):
             return resolved
+        pins = resolved
         with contextlib.suppress(OSError):  # it is found again
-            write_lock(kept, requirements, resolved)
-    versions = _effective(_locked(stack, resolved))
+            write_lock(kept, requirements, pins)
+    versions = _effective(_locked(stack, pins))
     return {package: versions[canonicalize_name(package)] for package in limits}
 
 

@@ -135,7 +135,9 @@ def _of_an_unset_variable(error: Exception, program: LaunchedProgram) -> Excepti
     if not isinstance(error, KeyError) or raised is None or raised.tb_frame.f_locals.get("self") is not os.environ:
         return None
     name = str(error.args[0])
-    return CannotRun(f"{place_of(error)} reads the variable {name}, which is not set: write {name}=VALUE before the line")
+    return CannotRun(
+        f"{place_of(error)} reads the variable {name}, which is not set: write {name}=VALUE before the line"
+    )
 
 
 def _of_an_unbuilt_module(error: Exception, program: LaunchedProgram) -> Exception | None:
