@@ -184,12 +184,12 @@ def test_the_day_of_a_merge_is_known_without_the_files_of_its_parents(repository
     history.git(upstream, "checkout", "--quiet", "-b", "side", "HEAD~1")
     (upstream / "CHANGES").write_text("aside\n")
     history.git(upstream, "commit", "--quiet", "--all", "--message", "Aside")
-    blob = history.git(upstream, "rev-parse", "HEAD:CHANGES")
+    tree = history.git(upstream, "rev-parse", "HEAD^{tree}")
     history.git(upstream, "checkout", "--quiet", "-")
     history.git(upstream, "merge", "--quiet", "--no-ff", "--no-commit", "--strategy", "ours", "side")
     (upstream / "CHANGES").write_text("of both\n")
     history.git(upstream, "commit", "--quiet", "--all", "--message", "Merge")
-    file = upstream / ".git" / "objects" / blob[:2] / blob[2:]
+    file = upstream / ".git" / "objects" / tree[:2] / tree[2:]
     file.chmod(0o600)
     file.unlink()
     assert repository.head().subject == "Merge"

@@ -56,7 +56,8 @@ def has_code(folder: str) -> bool:
 
 def folder_with_module(module: str, folder: Path) -> str | None:
     """Return the folder, relative to ``folder``, in which the project around it has a module: the nearest above ``folder``
-    or its ``src``, one with an ``__init__.py`` before others, else the only other one of the project. None if no folder, or several have it."""
+    or its ``src``, one with an ``__init__.py`` before others, else the only other one of the project. None if no folder, or
+    several have it."""
     above = [folder, *folder.parents[:_MOST_LEVELS]]
     roots = [at for at, one in enumerate(above) if (one / ".git").exists()]
     roots = roots or [at for at, one in enumerate(above) if package_folders(one)]
