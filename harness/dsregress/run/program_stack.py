@@ -273,7 +273,7 @@ class _Wanted:
             )
         self._versions.update(found)
         self.added += found
-        self.pinned += [name for name in found if (one := wanted[name]) is not None and str(one.requirement.specifier)]
+        self.pinned += [name for name in found if (one := wanted[name]) is not None and _is_limited_above(one)]
         if found:
             self.notes.append(
                 f"adds {', '.join(_added_text(found, wanted))}; --with PACKAGE=VERSION takes another release"
@@ -298,6 +298,11 @@ class _Wanted:
 def _limits(declared: DeclaredRequirement) -> str:
     """Return the specifier of a requirement without builds for a CUDA, which other indexes have (``==2.2.1+cu118``)."""
     return ",".join(_without_build(str(one)) for one in declared.requirement.specifier)
+
+
+def _is_limited_above(declared: DeclaredRequirement) -> bool:
+    """Return False for ``datasets>=3.2.0``, which any later release meets: what is taken of it is a choice of ours."""
+    return any(each.operator not in (">", ">=", "!=") for each in declared.requirement.specifier)
 
 
 def _without_build(release: str) -> str:
