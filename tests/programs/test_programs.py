@@ -270,6 +270,46 @@ def test_what_a_package_leaves_to_its_user_says_nothing_of_its_release(
     assert record.signature.startswith("CannotRun: ")
 
 
+@pytest.mark.parametrize("line", ["python -m ours.run", "python train.py"])
+def test_a_module_that_an_importer_does_not_find_is_found_in_the_project(folder: Path, line: str) -> None:
+    for name in ("examples/pretrain", "src/ours", "examples/pretrain/hydra"):
+        (folder / name).mkdir(parents=True)
+    (folder / "setup.py").touch()
+    for name in ("src/ours/__init__.py", "src/ours/run.py", "examples/ours/prepare.py"):  # the latter is no package
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).touch()
+    at = folder / "examples" / "pretrain"
+    (at / "hydra" / "errors.py").write_text("class InstantiationException(Exception): pass\n")
+    (at / "train.py").write_text(
+        "from hydra.errors import InstantiationException\n"
+        "try:\n    import ours.run\n"
+        "except ImportError as error:\n    raise InstantiationException('Error locating target') from error\n"
+    )
+    record = ran(at, "sim", 1, line)
+    assert record.signature.endswith(
+        "imports 'ours' of its project's ../../src: write PYTHONPATH=../../src before the line"
+    )
+
+
+def test_an_importers_words_are_not_the_reason(folder: Path) -> None:
+    (folder / "hydra").mkdir()
+    (folder / "hydra" / "errors.py").write_text("class InstantiationException(Exception): pass\n")
+    (folder / "train.py").write_text(
+        "from hydra.errors import InstantiationException\n"
+        "try:\n    raise RuntimeError('no such layer')\n"
+        "except RuntimeError as error:\n    raise InstantiationException('Error in call to target') from error\n"
+    )
+    assert ran(folder, "sim", 1, "python train.py").signature == "RuntimeError: no such layer"
+
+
+def test_a_variable_that_is_not_set_is_named(folder: Path) -> None:
+    (folder / "train.py").write_text("import os\nos.environ['HUB_TOKEN_OF_OURS']\n")
+    assert ran(folder, "sim", 1, "python train.py").signature == (
+        "CannotRun: train.py:2 reads the variable HUB_TOKEN_OF_OURS, which is not set: write HUB_TOKEN_OF_OURS=VALUE before "
+        "the line"
+    )
+
+
 def test_of_many_modules_that_the_environment_lacks_the_detail_names_all(folder: Path) -> None:
     names = [f"absent_{number:02}" for number in range(20)]
     (folder / "train.py").write_text("".join(f"import {name}\n" for name in names))

@@ -128,6 +128,8 @@ def test_names_are_found_as_the_hub_finds_them() -> None:
         ("simplescaling/s1.1-32B", "Qwen/Qwen2.5-32B-Instruct"),
         ("unsloth/Phi-3.5-mini-instruct", "microsoft/Phi-3.5-mini-instruct"),
         ("openai/gpt-oss-20b", None),  # quantised
+        ("vasista22/whisper-hindi-base", "openai/whisper-base"),
+        ("distil-whisper/distil-large-v3", None),  # of fewer layers
     ],
 )
 def test_a_mirror_or_a_fine_tuned_model_has_the_shapes_of_its_original(name: str, meant: str | None) -> None:

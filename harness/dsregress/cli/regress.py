@@ -17,7 +17,7 @@ from dsregress.cli.progress import Progress, duration_text
 from dsregress.config.settings import Settings, selecting
 from dsregress.envs.installer import Installer
 from dsregress.errors import EXIT_NOTHING_MEASURED, EXIT_OK, HarnessError, UsageError
-from dsregress.model import Cell, Result
+from dsregress.model import AXES, Cell, Result
 from dsregress.report.interim import interim_lines
 from dsregress.report.repository_files import job_table
 from dsregress.run import pipeline
@@ -221,7 +221,8 @@ def regress_command(
             comparison = regress_across(settings, choice, attempt.program, second, installer, progress)
         else:
             watch = InterimFindings(progress, planned.matrix.cells, _interim_lines(settings, planned))
-            comparison = pipeline.regress(settings, choice, planned, installer, watch, tried)
+            unnamed = wanted.program is not None and not wanted.as_given and not {*AXES} & stacks.versions.keys()
+            comparison = pipeline.regress(settings, choice, planned, installer, watch, tried, ends_first=unnamed)
     return write_reports(comparison, settings, files)
 
 

@@ -79,7 +79,7 @@ class Repository:
 
     def commit(self, name: str) -> Commit | None:
         """Return the commit of a name (a tag, a branch, a hash); None if it has none."""
-        line = self._output("show", "--no-patch", "--format=%H%x09%cI%x09%s", f"{name}^{{commit}}", "--")
+        line = self._output("log", "-1", "--no-patch", "--format=%H%x09%cI%x09%s", f"{name}^{{commit}}", "--")
         if line is None and self._is_remote:
             self._run_remote(
                 self._folder,
@@ -91,7 +91,7 @@ class Repository:
                 "origin",
                 "+refs/heads/*:refs/heads/*",
             )
-            line = self._output("show", "--no-patch", "--format=%H%x09%cI%x09%s", f"{name}^{{commit}}", "--")
+            line = self._output("log", "-1", "--no-patch", "--format=%H%x09%cI%x09%s", f"{name}^{{commit}}", "--")
         return _commit(line.strip()) if line else None
 
     def release(self, package: str, version: str) -> Commit:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -23,13 +24,20 @@ from dsregress.probe.module_packages import module_named, packages_by_module
 from dsregress.probe.program_imports import all_imports, imports_of_files, own_files
 from dsregress.run.own_packages import OwnPackage, own_packages
 from dsregress.run.project_requirements import DeclaredRequirement, declared_requirements, project_scripts
+from dsregress.run.settings_targets import files_of_targets
 from dsregress.wording.quantities import enumeration
 from vgpu.no_stand_in import WITHOUT_STAND_IN
 
 #: Packages that have stand-ins in a run, and those that a run's names are placeholders of.
 _PROVIDED = {"flash-attn", "bitsandbytes", "liger-kernel", "triton", *map(canonicalize_name, WITHOUT_STAND_IN)}
 
-_TABLES: dict[str, list[str]] = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
+_TABLES = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
+
+#: Class of a library -> the package without which the library refuses to make one.
+_ASKED_FOR_BY_NAMES: dict[str, str] = _TABLES["asked_for_by_names"]
+
+#: ``report_to="wandb"``, ``--report-to wandb``, ``log_with: wandb``: trainers' names of trackers, which are packages.
+_TRACKER = re.compile(r"(?:report[_-]to|log[_-]with)[\"'\s=:\[]{1,4}(wandb|tensorboard|swanlab|mlflow|trackio)\b")
 
 #: Packages that libraries look for when a program asks them for something: named if the project requires them.
 _ASKED_FOR_BY_LIBRARIES = frozenset(_TABLES["asked_for_by_libraries"])
@@ -74,11 +82,16 @@ def needs_of_program(line: LaunchLine, folder: Path, locked: Iterable[str]) -> P
     folders = _folders(line, folder)
     found = list(imports_of_files(_first_files(line, folder, folders), folders, lacks))
     modules = {module for _, lacking in found for module in lacking}
+    chosen = (file for file, _ in imports_of_files(files_of_targets(folder, folders), folders, lacks))
     imported = {
-        module for file, _ in found for module in all_imports(file) if lacks(module) and packages[module] in wanted
+        module
+        for file in {*(file for file, _ in found), *chosen}
+        for module in all_imports(file)
+        if lacks(module) and packages[module] in wanted
     }
     needed = modules | {module for module in imported if not own_files(module, folders)}
     asked = {package for package in _ASKED_FOR_BY_LIBRARIES if package in wanted and package not in has}
+    asked |= set(_asked_by_name(line, [file for file, _ in found])) - has
     command = _package_of_command(line, packages, has)
     names = sorted({packages[module] for module in needed} | asked | {command} - {""})
     return ProgramNeeds(
@@ -89,6 +102,21 @@ def needs_of_program(line: LaunchLine, folder: Path, locked: Iterable[str]) -> P
         files=tuple(file for file, _ in found),
         own=tuple(own_packages(folder, _searched(line, folder), [file for file, _ in found], wanted)),
     )
+
+
+def _asked_by_name(line: LaunchLine, files: Iterable[Path]) -> Iterator[str]:
+    """Yield the packages that libraries need for the classes and trackers that a program and its line name."""
+    words = [*line.options, *line.arguments]
+    yield from _TRACKER.findall(" ".join(words))
+    for file in files:
+        try:
+            source = file.read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            continue
+        yield from _TRACKER.findall(source)
+        for name, package in _ASKED_FOR_BY_NAMES.items():
+            if re.search(rf"\b{name}(?:\.from_pretrained)?\(", source):
+                yield package
 
 
 def check_imports(line: LaunchLine, folder: Path, locked: Iterable[str]) -> None:

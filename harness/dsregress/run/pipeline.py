@@ -29,7 +29,7 @@ from dsregress.run import available_workloads, cell_matrix, checkout_stacks, exp
 from dsregress.run.checkout_stacks import Checkout
 from dsregress.run.commit_builds import CommitSources, source_of
 from dsregress.run.dated_scenarios import scenarios_of_the_day
-from dsregress.run.refusals import fails_with_each
+from dsregress.run.refusals import are_many_simulations, cells_between, cells_to_compare
 from dsregress.run.session import open_session
 from dsregress.run.targets import planned_hardware
 from dsregress.run.watch import Watch
@@ -78,7 +78,11 @@ def plan_run(settings: Settings, choice: Choice, installer: Installer) -> Planne
             newest,
             lambda name, version: bool(installer.published(f"{name}=={version}")),
             lambda names: locking.newest_that_fit(
-                newest, dict.fromkeys(names, stack_plans.NEWEST_THAT_FITS), compile=installer.compile
+                newest,
+                dict.fromkeys(names, stack_plans.NEWEST_THAT_FITS),
+                cache=Path(settings.environments) / "locks",
+                compile=installer.compile,
+                as_of=settings.as_of,
             ),
         )
     cells = cell_matrix.build_matrix(
@@ -119,9 +123,12 @@ def regress(
     installer: Installer,
     watch: Watch,
     tried: Result | None = None,
+    *,
+    ends_first: bool = False,
 ) -> compare.Comparison:
     """Measure missing results, and compare everything that was selected. ``tried`` is the result of a cell that was run
-    just now and would be repeated.
+    just now and would be repeated. With ``ends_first``, a program that fails alike with the first and the last release in
+    sim is not run with those between.
 
     Raise HarnessError, KeyboardInterrupt; everything measured until then is stored. Raise UsageError before anything is
     built for a program that cannot be imported.
@@ -132,11 +139,15 @@ def regress(
     with open_session(settings, (), watch, installer, planned.stacks.existing) as opened:
         opened.add_sources(planned.sources)
         selected = cells_to_compare(planned.matrix.cells, tried, watch)
+        measure = functools.partial(opened.measure, baseline=planned.stacks.baseline, fresh=choice.fresh)
+        results = [tried] if tried is not None else []
+        if ends_first and are_many_simulations(selected):
+            results += measure(_unmeasured((selected[0], selected[-1]), results))
+            selected = cells_between(selected, results, watch)
         if choice.explain is not False:
             opened.keep_open_for(selected)
-        cells = [cell for cell in selected if tried is None or cell.id != tried.cell.id]
-        results = opened.measure(cells, baseline=planned.stacks.baseline, fresh=choice.fresh) if cells else []
-        results += [tried] if tried is not None else []
+        cells = _unmeasured(selected, results)
+        results = [*(measure(cells) if cells else []), *results]
         comparison = compare_results(results, planned.stacks.baseline.id, settings, opened.store)
         if choice.checkout is not None:
             comparison = msgspec.structs.replace(
@@ -155,12 +166,9 @@ def regress(
             return comparison
 
 
-def cells_to_compare(cells: tuple[Cell, ...], tried: Result | None, watch: Watch) -> tuple[Cell, ...]:
-    """Return the cells; that of ``tried`` alone if it ended in what its program lacks with each of their stacks."""
-    if tried is None or len(cells) == 1 or not fails_with_each(tried, [cell.stack for cell in cells]):
-        return cells
-    watch.note(f"{tried.cell.scenario}: the other releases are not run, as it lacks the same with each")
-    return tuple(cell for cell in cells if cell.id == tried.cell.id)
+def _unmeasured(cells: Iterable[Cell], results: Iterable[Result]) -> list[Cell]:
+    there = {result.cell.id for result in results}
+    return [cell for cell in cells if cell.id not in there]
 
 
 def _check_programs(planned: Planned, settings: Settings, installer: Installer) -> None:
@@ -229,7 +237,13 @@ def with_newest(settings: Settings, choice: Choice, installer: Installer) -> Cho
         if own is not None:
             hint = f"give the versions to compare: --with {package}=SPEC"
             raise UsageError(f"{package} is already in the stacks, as {own}", where="--with", hint=hint)
-    found = locking.newest_that_fit(base, dict.fromkeys(added, stack_plans.NEWEST_THAT_FITS), compile=installer.compile)
+    found = locking.newest_that_fit(
+        base,
+        dict.fromkeys(added, stack_plans.NEWEST_THAT_FITS),
+        cache=Path(settings.environments) / "locks",
+        compile=installer.compile,
+        as_of=settings.as_of,
+    )
     if isinstance(found, NotInstalled):
         raise no_release_fits(added, found.signature)
     return msgspec.structs.replace(choice, versions={**given, **found})

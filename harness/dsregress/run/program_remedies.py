@@ -45,6 +45,9 @@ _ABSENT_MODULE = re.compile(r"No module named '(\w+)'")
 _RANKS = re.compile(r"give --ranks (\d{1,3})\b")
 _STEPS = re.compile(r"ended after (\d{1,3}) optimizer steps?, and \d+ are needed: give it .* --steps (\d{1,3})$")
 _PATH = re.compile(r"write PYTHONPATH=(\S+) before the line")
+_REFUSED_ARGUMENT = re.compile(r"exits with 2: .*error: (?:unrecognized arguments|argument )")
+_NO_SOLUTION = "no solution"
+_NAMED_MODULES = re.compile(r"'(\w+)'")
 _NO_RANK = "asks for its rank, and no launcher gives it one"
 _PYTHON = re.compile(r"(?<!\S)(?:\S*/)?python[\d.]*(?:\s+-[uBOsSEI])*\s+(?=\S)")
 
@@ -56,6 +59,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     choice: Choice
     added: tuple[str, ...] = ()  #: packages that its user did not name
     pinned: tuple[str, ...] = ()  #: of these and of every stack's, those that its project pins
+    unpinned: tuple[str, ...] = ()  #: packages whose pins cannot be installed
     others: Mapping[str, str] = {}  #: package -> pin, or empty, of what else its project requires
     left_out: tuple[str, ...] = ()  #: packages that cannot be installed
     fixed: tuple[str, ...] = ()  #: packages whose release stays: those that its user named
@@ -89,23 +93,28 @@ def remedy_of(outcome: Outcome, attempt: Attempt, stack: Stack, of_its_day: Rele
         return None
     signature = read_signature(outcome.signature)
     if outcome.stage == "install":
-        return _unpinned(outcome, attempt) or _left_out(outcome, attempt)
+        return (
+            _of_its_time(outcome, attempt, stack, of_its_day)
+            or _unpinned(outcome, attempt)
+            or _left_out(outcome, attempt)
+        )
     if (found := _older_dependency(signature, attempt)) is not None:
         return found
     if says_what_to_do(outcome):
         more = _ALL_PACKAGES.findall(outcome.detail)[-1:]
         remedies = (remedy(" ".join((signature.message, *more)), attempt) for remedy in _REMEDIES)
         return next((one for one in remedies if one is not None), None)
-    if signature.error == "ProgramError":
+    if signature.error == "ProgramError" and not _REFUSED_ARGUMENT.search(signature.message):
         return _fewer_steps(signature.message, attempt)
     if (found := _undeclared(signature, attempt)) is not None:
         return found
-    suspected = _suspected(signature, outcome.stage, stack)
+    is_of_a_line = signature.error == "ProgramError"
+    suspected = ["transformers"] if is_of_a_line else _suspected(signature, outcome.stage, stack)
     if not suspected:
         return None
     return (
         _newer_transformers(signature, attempt, stack)
-        or _older_packages(signature, suspected, attempt, stack, of_its_day)
+        or (_older_packages(signature.message, attempt, stack, of_its_day) if suspected != ["torch"] else None)
         or _older_transformers(signature, suspected, attempt, stack)
         or _older_torch(signature, suspected, attempt, stack, of_its_day)
     )
@@ -144,18 +153,23 @@ def _undeclared(signature: Signature, attempt: Attempt) -> Remedy | None:
 
 def _other_requirements(said: str, attempt: Attempt) -> Remedy | None:
     """Add the rest of what the project requires for a module whose package is not known by its name."""
-    if f"with {_WITH_PACKAGE}" not in said or not 0 < len(attempt.others) <= _MOST_OTHERS:
+    if f"with {_WITH_PACKAGE}" not in said:
         return None
-    choice = msgspec.structs.replace(attempt.choice, versions={**attempt.others, **attempt.choice.versions})
+    modules = {module.lower() for module in _NAMED_MODULES.findall(said)}
+    of_that_name = {name: pin for name, pin in attempt.others.items() if name.replace("-", "_") in modules}
+    adds = of_that_name or attempt.others
+    if not 0 < len(adds) <= _MOST_OTHERS:
+        return None
+    choice = msgspec.structs.replace(attempt.choice, versions={**adds, **attempt.choice.versions})
     more = msgspec.structs.replace(
         attempt,
         choice=choice,
-        added=(*attempt.added, *attempt.others),
-        pinned=(*attempt.pinned, *(name for name, pin in attempt.others.items() if pin)),
-        others={},
+        added=(*attempt.added, *adds),
+        pinned=(*attempt.pinned, *(name for name, pin in adds.items() if pin)),
+        others={name: pin for name, pin in attempt.others.items() if name not in adds},
     )
     what = said.partition(": ")[2].partition(":")[0]
-    return Remedy(more, f"{what}: adds what else its project requires: {listing([*attempt.others], _MOST_OTHERS)}")
+    return Remedy(more, f"{what}: adds what else its project requires: {listing([*adds], _MOST_OTHERS)}")
 
 
 def _rows(said: str, attempt: Attempt) -> Remedy | None:
@@ -229,15 +243,27 @@ def _changed(attempt: Attempt, said: str, /, **fields: object) -> Remedy:
     return Remedy(msgspec.structs.replace(attempt, program=program), said)
 
 
+def _of_its_time(outcome: Failed, attempt: Attempt, stack: Stack, of_its_day: ReleasesOfItsDay) -> Remedy | None:
+    """Keep what a project pins, if it does not go with the newest releases of what it does not pin."""
+    is_of_pins = any(name in attempt.pinned for name in attempt.added)
+    if not is_of_pins or not outcome.signature.startswith(_NO_SOLUTION):
+        return None
+    return _older_packages(outcome.signature, attempt, stack, of_its_day)
+
+
 def _unpinned(outcome: Failed, attempt: Attempt) -> Remedy | None:
     """Take the newest releases of packages that were added for the program, if those that its project pins cannot be
-    installed here."""
+    installed here: of the one that cannot be built alone, and then of all."""
     names = [name for name in attempt.pinned if name in attempt.added and name in attempt.choice.versions]
-    if not names or not _names_one(outcome, attempt.added):
+    one = _names_one(outcome, attempt.added)
+    if not names or not one:
         return None
+    if one in names and not attempt.unpinned and not outcome.signature.startswith(_NO_SOLUTION):
+        names = [one]
     versions = {**attempt.choice.versions, **dict.fromkeys(names, NEWEST_THAT_FITS)}
     choice = msgspec.structs.replace(attempt.choice, versions=versions)
-    newer = msgspec.structs.replace(attempt, choice=choice, pinned=tuple(set(attempt.pinned) - set(names)))
+    pinned = tuple(name for name in attempt.pinned if name not in names)
+    newer = msgspec.structs.replace(attempt, choice=choice, pinned=pinned, unpinned=(*attempt.unpinned, *names))
     said = f"takes the newest {listing(names, len(names))}"
     return Remedy(newer, f"{said}: what it pins cannot be installed ({outcome.signature})")
 
@@ -312,11 +338,9 @@ def _newer_transformers(signature: Signature, attempt: Attempt, stack: Stack) ->
     )
 
 
-def _older_packages(
-    signature: Signature, suspected: Sequence[str], attempt: Attempt, stack: Stack, of_its_day: ReleasesOfItsDay
-) -> Remedy | None:
+def _older_packages(said: str, attempt: Attempt, stack: Stack, of_its_day: ReleasesOfItsDay) -> Remedy | None:
     """Take the releases of the program's day, of the packages that nothing pins."""
-    if attempt.choice.stack or not set(_PARTNERS) & stack.versions.keys() or suspected == ["torch"]:
+    if attempt.choice.stack or not set(_PARTNERS) & stack.versions.keys():
         return None
     free = [name for name in (*_PARTNERS, *attempt.added) if name not in (*attempt.fixed, *attempt.pinned)]
     free = [name for name in free if name in stack.versions and not name.startswith("torch")]
@@ -325,10 +349,10 @@ def _older_packages(
     if not older:
         return None
     choice = msgspec.structs.replace(attempt.choice, versions=_with_releases(attempt, older))
-    said = ", ".join(f"{name} {release}" for name, release in older.items())
+    taken = ", ".join(f"{name} {release}" for name, release in older.items())
     return Remedy(
         msgspec.structs.replace(attempt, choice=choice, fixed=(*attempt.fixed, *free), dated=(*attempt.dated, *older)),
-        f"fails with the newest packages ({signature.message}): takes those of {of}, of {day}: {said}",
+        f"fails with the newest packages ({said}): takes those of {of}, of {day}: {taken}",
     )
 
 

@@ -20,7 +20,7 @@ from dsregress.config.settings import Settings
 from dsregress.envs import hardware
 from dsregress.envs.installer import Installer
 from dsregress.errors import HarnessError, UsageError
-from dsregress.model import AXES, NotInstalled, Stack
+from dsregress.model import AXES, LockedStack, NotInstalled, Stack
 from dsregress.probe import oldest_torch
 from dsregress.probe.launch_line import LaunchLine
 from dsregress.run import pipeline
@@ -69,21 +69,25 @@ def complete_choice(
         return CompletedChoice(choice=choice)
     choice = pipeline.with_newest(settings, choice, installer)
     base = pipeline.plan_stacks(settings, choice, installer)
-    cache = Path(settings.environments) / "locks"
-    lock = locking.lock_stack(base.baseline, cache=cache, compile=installer.compile, as_of=settings.as_of)
+    lock = _locked(base.baseline, settings, installer)
     if isinstance(lock, NotInstalled):
         return CompletedChoice(choice=choice)
     needs = needs_of_program(line, folder, lock.requirements)
     primary = varied_package(settings)
     left_out = tuple(one.name for one in needs.own if not one.is_required and one.name not in choice.versions)
     choice = msgspec.structs.replace(choice, left_out=(*choice.left_out, *left_out))
-    wanted = _Wanted(choice, primary, installer)
+    wanted = _Wanted(choice, primary, settings, installer)
     if not _names_packages(choice) and not uses_package(primary, line, folder, needs.files):
         wanted.take_one_release(base.stacks[-1].versions[primary])
     if not _compares_one_package(choice, primary):
-        wanted.take_partners(needs.partners, base.baseline, device, settings)
+        wanted.take_partners(needs.partners, base.baseline, device)
     if needs.packages:
         wanted.add_packages(needs, pipeline.plan_stacks(settings, wanted.choice(), installer).baseline)
+    if wanted.has_other_partners:  # they may not bring what the stack's own do: rich comes with transformers 5 alone
+        stack = pipeline.plan_stacks(settings, wanted.choice(), installer).baseline
+        lock = _locked(stack, settings, installer)
+        if not isinstance(lock, NotInstalled):
+            wanted.add_packages(needs_of_program(line, folder, lock.requirements), stack)
     return CompletedChoice(
         choice=wanted.choice(),
         notes=(*wanted.notes, *(_own_note(one, base.baseline, left_out) for one in needs.own)),
@@ -92,6 +96,11 @@ def complete_choice(
         pinned=tuple(wanted.pinned),
         others={name: one.pin for name, one in needs.others.items() if name not in wanted.choice().versions},
     )
+
+
+def _locked(stack: Stack, settings: Settings, installer: Installer) -> LockedStack | NotInstalled:
+    cache = Path(settings.environments) / "locks"
+    return locking.lock_stack(stack, cache=cache, compile=installer.compile, as_of=settings.as_of)
 
 
 def _own_note(own: OwnPackage, base: Stack, left_out: Collection[str]) -> str:
@@ -141,15 +150,17 @@ def _compares_one_package(choice: Choice, primary: str) -> bool:
 class _Wanted:
     """A choice while it is completed."""
 
-    def __init__(self, choice: Choice, primary: str, installer: Installer) -> None:
+    def __init__(self, choice: Choice, primary: str, settings: Settings, installer: Installer) -> None:
         self._choice = choice
         self._primary = primary
+        self._settings = settings
         self._installer = installer
         self._versions: dict[str, str] = {}
         self._baseline: str | None = None
         self.notes: list[str] = []
         self.added: list[str] = []
         self.pinned: list[str] = []
+        self.has_other_partners = False
 
     def choice(self) -> Choice:
         """Return the choice as it is now."""
@@ -166,9 +177,7 @@ class _Wanted:
             f"it uses no {self._primary}, so one stack is measured; --transformers A,B or --torch A,B compares releases"
         )
 
-    def take_partners(
-        self, declared: Mapping[str, DeclaredRequirement], base: Stack, device: str, settings: Settings
-    ) -> None:
+    def take_partners(self, declared: Mapping[str, DeclaredRequirement], base: Stack, device: str) -> None:
         """Take the releases that the project pins of packages that every stack has."""
         found: dict[str, str] = {}
         for name, one in declared.items():
@@ -185,8 +194,9 @@ class _Wanted:
             return
         self._versions.update(found)
         self.pinned += found
+        self.has_other_partners = True
         if self._primary not in {**self._choice.versions, **self._versions}:  # it stays what is compared
-            specs = settings.stack[self._primary]
+            specs = self._settings.stack[self._primary]
             self._versions[self._primary] = specs if isinstance(specs, str) else ",".join(specs)
         defaults = " ".join(f"--{name} {base.versions[name]}" for name in found)
         taken = ", ".join(
@@ -232,7 +242,10 @@ class _Wanted:
     def add_packages(self, needs: ProgramNeeds, base: Stack) -> None:
         """Add the packages that the stack lacks, each in the release that the project pins, else in the newest that goes
         with the others. Raise UsageError if none of them can be had."""
-        wanted = {name: one for name, one in needs.packages.items() if name not in self._given()}
+        given = self._given()
+        wanted = {name: one for name, one in needs.packages.items() if name not in given}
+        if not wanted:
+            return
         limits = {name: _limits(one) if one is not None else "" for name, one in wanted.items()}
         found = self._newest(base, limits)
         if isinstance(found, NotInstalled):  # the project's limits do not go together with the stack's
@@ -260,17 +273,20 @@ class _Wanted:
             )
         self._versions.update(found)
         self.added += found
-        self.pinned += [name for name in found if (one := wanted[name]) is not None and str(one.requirement.specifier)]
+        self.pinned += [name for name in found if (one := wanted[name]) is not None and _is_limited_above(one)]
         if found:
             self.notes.append(
                 f"adds {', '.join(_added_text(found, wanted))}; --with PACKAGE=VERSION takes another release"
             )
 
     def _given(self) -> set[str]:
-        return {str(canonicalize_name(name)) for name in self._choice.versions}
+        return {str(canonicalize_name(name)) for name in self.choice().versions}
 
     def _newest(self, base: Stack, limits: Mapping[str, str]) -> dict[str, str] | NotInstalled:
-        return locking.newest_that_fit(base, limits, compile=self._installer.compile) if limits else {}
+        if not limits:
+            return {}
+        cache, as_of = Path(self._settings.environments) / "locks", self._settings.as_of
+        return locking.newest_that_fit(base, limits, cache=cache, compile=self._installer.compile, as_of=as_of)
 
     def _is_published(self, name: str) -> bool:
         try:
@@ -282,6 +298,11 @@ class _Wanted:
 def _limits(declared: DeclaredRequirement) -> str:
     """Return the specifier of a requirement without builds for a CUDA, which other indexes have (``==2.2.1+cu118``)."""
     return ",".join(_without_build(str(one)) for one in declared.requirement.specifier)
+
+
+def _is_limited_above(declared: DeclaredRequirement) -> bool:
+    """Return False for ``datasets>=3.2.0``, which any later release meets: what is taken of it is a choice of ours."""
+    return any(each.operator not in (">", ">=", "!=") for each in declared.requirement.specifier)
 
 
 def _without_build(release: str) -> str:

@@ -1,6 +1,6 @@
 """The requirements that a program's project declares, in its folder and those above it up to its repository's:
-``requirements*.txt``, ``pyproject.toml``, ``setup.py``, ``setup.cfg``, conda's ``environment.yml`` or ``requirements.yaml``,
-the locks of uv and poetry."""
+``requirements*.txt``, ``requirements/*.txt``, ``pyproject.toml``, ``setup.py``, ``setup.cfg``, conda's ``environment.yml``
+or ``requirements.yaml``, the locks of uv and poetry."""
 
 from __future__ import annotations
 
@@ -21,6 +21,9 @@ from dsregress.probe.border.untrusted import MOST_FILE_BYTES, read_regular
 _MOST_ABOVE = 4
 
 _MOST_FILES = 20
+
+#: Files of what does not train: read last.
+_OF_ANOTHER_USE = re.compile("eval|test|dev|doc|demo|bench|lint")
 
 #: What poetry writes in place of a specifier.
 _CARET = re.compile(r"\^\s*(\d+)((?:\.\d+)*)")
@@ -107,13 +110,10 @@ def _requirement(text: str) -> Requirement | None:
 
 def _texts(folder: Path) -> Iterator[tuple[str, str]]:
     """Yield (file, requirement) of one folder."""
-    for file in [folder / "requirements.txt", *sorted(folder.glob("requirements*.txt"))][:_MOST_FILES]:
-        yield from ((file.name, text) for text in _of_pip(file, set()))
-    project = _table(folder / "pyproject.toml", "project")
-    extras = _lists(project.get("optional-dependencies", {}))
-    poetry = _table(folder / "pyproject.toml", "tool", "poetry", "dependencies")
+    for file in _files_of_pip(folder)[:_MOST_FILES]:
+        yield from ((str(file.relative_to(folder)), text) for text in _of_pip(file, set()))
     named = {
-        "pyproject.toml": [*_strings(project.get("dependencies", [])), *_of_poetry(poetry), *extras],
+        "pyproject.toml": _of_pyproject(folder / "pyproject.toml"),
         "setup.py": _of_setup(folder / "setup.py"),
         "setup.cfg": _of_setup_cfg(folder / "setup.cfg"),
     }
@@ -133,6 +133,29 @@ def _locked_texts(folder: Path) -> Iterator[tuple[str, str]]:
         for one in packages if isinstance(packages, list) else []:
             if isinstance(one, dict) and {"name", "version"} <= one.keys():
                 yield name, f"{one['name']}=={one['version']}"
+
+
+def _files_of_pip(folder: Path) -> list[Path]:
+    """Return the files of requirements of one folder, ``requirements/train.txt`` among them; without the sources (``*.in``)
+    of those that are there, and without constraints, which no one installs."""
+    within = folder / "requirements"
+    compiled = sorted(within.glob("*.txt"))
+    sources = [file for file in sorted(within.glob("*.in")) if file.with_suffix(".txt") not in compiled]
+    listed = [file for file in (*compiled, *sources) if not file.name.startswith("constraints")]
+    files = [*sorted(folder.glob("requirements*.txt")), *listed]
+    return [folder / "requirements.txt", *sorted(files, key=lambda file: bool(_OF_ANOTHER_USE.search(file.name)))]
+
+
+def _of_pyproject(file: Path) -> Iterator[str]:
+    """Yield what a project requires to run, then its extras and groups."""
+    project, poetry = _table(file, "project"), _table(file, "tool", "poetry")
+    yield from _strings(project.get("dependencies", []))
+    yield from _of_poetry(_table(file, "tool", "poetry", "dependencies"))
+    yield from _lists(project.get("optional-dependencies", {}))
+    yield from _lists(_table(file, "dependency-groups"))
+    groups = poetry.get("group", {})
+    for name in groups if isinstance(groups, dict) else ():
+        yield from _of_poetry(_table(file, "tool", "poetry", "group", name, "dependencies"))
 
 
 def _of_pip(file: Path, seen: set[Path]) -> Iterator[str]:

@@ -13,6 +13,7 @@ stack's pins hold, as they do for who installs that release afterwards with pip,
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import hashlib
 import logging
 import re
@@ -29,6 +30,7 @@ from dsregress.errors import EnvironmentUnavailable
 from dsregress.model import AXES, Failed, LockedStack, NotInstalled, Stack
 from dsregress.probe.border.untrusted import MOST_FILE_BYTES, read_regular
 from dsregress.probe.scenario import ABSENT
+from dsregress.system import clock
 from dsregress.system.files import write_atomically
 from dsregress.system.obstacles import obstacle_error
 from dsregress.system.scratch_folders import scratch_folder
@@ -119,16 +121,32 @@ def lock_stack(
 
 
 def newest_that_fit(
-    stack: Stack, limits: Mapping[str, str], *, compile: Compile, tools: Sequence[str] = TOOLS
+    stack: Stack,
+    limits: Mapping[str, str],
+    *,
+    cache: Path,
+    compile: Compile,
+    tools: Sequence[str] = TOOLS,
+    as_of: str = "",
 ) -> dict[str, str] | NotInstalled:
     """Return the newest release of each package that is compatible with the stack's own and within its limit (``>=0.9,<1``;
-    empty for any), by name."""
+    empty for any), by name.
+
+    What was found is kept in ``cache`` for the rest of the day: a run that is cut off goes on with the same releases, and
+    `locked_releases` knows them without an index.
+    """
     requirements = tuple(sorted((*wanted(stack, tools), *(f"{name}{limit}" for name, limit in limits.items()))))
-    # Without the base's pins: to keep those, an old release would be chosen that limits nothing.
-    resolved = resolve(requirements, base="", compile=compile, python=stack.python)
-    if isinstance(resolved, NotInstalled):
-        return resolved
-    versions = _effective(_locked(stack, resolved))
+    kept = cache / _name_of_newest(requirements, as_of)
+    pins = read_pins(kept, requirements)
+    if pins is None:
+        # Without the base's pins: to keep those, an old release would be chosen that limits nothing.
+        resolved = resolve(requirements, base="", compile=compile, python=stack.python)
+        if isinstance(resolved, NotInstalled):
+            return resolved
+        pins = resolved
+        with contextlib.suppress(OSError):  # it is found again
+            write_lock(kept, requirements, pins)
+    versions = _effective(_locked(stack, pins))
     return {package: versions[canonicalize_name(package)] for package in limits}
 
 
@@ -271,8 +289,16 @@ def base_pins() -> str:
 def _cached(stack: Stack, cache: Path, requirements: Sequence[str], as_of: str) -> Path:
     known = f"as of {as_of}" if as_of else base_pins()
     decides = (*requirements, *OLDEST_PYTHONS, known, *map(str, undeclared.BOUNDS))
-    key = hashlib.sha256("\n".join(decides).encode()).hexdigest()[:12]
-    return cache / f"{file_name(stack).removesuffix('.txt')}-{key}.txt"
+    return cache / f"{file_name(stack).removesuffix('.txt')}-{_key(decides)}.txt"
+
+
+def _name_of_newest(requirements: Sequence[str], as_of: str) -> str:
+    decides = (*requirements, *OLDEST_PYTHONS, *map(str, undeclared.BOUNDS), as_of or clock.now().date().isoformat())
+    return f"newest-{_key(decides)}.txt"
+
+
+def _key(decides: Sequence[str]) -> str:
+    return hashlib.sha256("\n".join(decides).encode()).hexdigest()[:12]
 
 
 def _lock_header(requirements: Sequence[str]) -> str:

@@ -10,7 +10,9 @@ are true (``(a != b).sum()``, the share of clipped or right ones) is half.
 3. An optimizer's own decision by unknown floats (``if p.any():``) is true, and its place is reported: what it holds does not
 depend on values.
 
-4. Any other truth value or integer decides a branch, a size or the end of a loop, so it is refused, with the place.
+4. Unknown bytes in the shape of an image are black to who reads all of them at once: samples are logged.
+
+5. Any other truth value or integer decides a branch, a size or the end of a loop, so it is refused, with the place.
 Frameworks read such values for bookkeeping, though, and a healthy job has one answer to each: no overflow, the ranks agree.
 
 A program that keeps reading at one place and computes nothing meanwhile, in a loop whose end depends on the answer, is ended
@@ -205,6 +207,16 @@ class Questions:
                 f"a loop that does not end: it has read a value {asked.times} times in {now - asked.since:.0f} s and "
                 f"computed nothing; run it on the CPU or a GPU. At {location(frame)}"
             )
+
+
+def is_image(tensor: torch.Tensor) -> bool:
+    """Return True for bytes in the shape of images, or of a video: with a side of one, three or four channels."""
+    channels = (1, 3, 4)
+    return (
+        tensor.dtype == torch.uint8
+        and tensor.dim() >= 3
+        and (tensor.shape[-1] in channels or tensor.shape[-3] in channels)
+    )
 
 
 def _keeps_books(frame: FrameType | None) -> bool:

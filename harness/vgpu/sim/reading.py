@@ -18,7 +18,7 @@ import torch.distributed as dist
 from vgpu.meters import operators
 from vgpu.replacing import Patches
 from vgpu.scripted import set_builtin
-from vgpu.sim import host
+from vgpu.sim import answers, host
 from vgpu.sim.errors import SimulationError, caller, location
 from vgpu.sim.following import Following
 from vgpu.sim.known import KnownValues
@@ -103,7 +103,11 @@ def _reads(original: Any, known: KnownValues) -> object:
             return original(self, *args, **kwargs)
         with _unseen():
             unknown = not self.is_floating_point() and not self.is_complex() and known.contents(self) is None
-        if unknown:
+        if unknown and answers.is_image(self):
+            if not self.is_meta:
+                with _unseen():
+                    self.zero_()
+        elif unknown:
             raise SimulationError(
                 f"unknown {str(self.dtype).removeprefix('torch.')}{list(self.shape)} read; sim has shapes "
                 f"only: run it on the CPU or a GPU. At {location(caller())}"

@@ -81,6 +81,20 @@ for row in rows:
     assert "label" not in more_columns.guessed_columns()
 
 
+def test_a_list_of_which_the_loader_makes_no_batch_is_left_out_if_the_program_names_it_nowhere(folder: Path) -> None:
+    (folder / "train.py").write_text("""
+import json, torch
+rows = [json.loads(line) for line in open("data/tasks.jsonl")]
+model = torch.nn.Linear(8, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for batch in torch.utils.data.DataLoader(rows, batch_size=16):
+    model(torch.full((len(batch["question"]), 8), 1.0)).sum().backward()
+    optimizer.step()
+""")
+    passed(ran(folder, "sim", 1, "python train.py", synthetic_data=True))
+    assert "messages" not in more_columns.guessed_columns()
+
+
 @pytest.mark.parametrize(
     ("error", "column"),
     [
@@ -92,6 +106,8 @@ for row in rows:
         (TypeError("Model.forward() got an unexpected keyword argument 'output'"), None),  # the program reads it
         (TypeError("Model.forward() got an unexpected keyword argument 'num_logits_to_keep'"), None),
         (RuntimeError("got an unexpected keyword argument 'label'"), None),
+        (RuntimeError("each element in list of batch should be of equal size"), "messages"),
+        (RuntimeError("stack expects each tensor to be equal size"), None),
     ],
 )
 def test_only_a_guessed_column_that_the_program_does_not_name_is_left_out(

@@ -179,6 +179,22 @@ def test_a_commit_is_unpacked_without_touching_the_clone(repository: Repository,
     assert repository.head().subject == "Thank who reported it"
 
 
+def test_the_day_of_a_merge_is_known_without_the_files_of_its_parents(repository: Repository, tmp_path: Path) -> None:
+    upstream = tmp_path / "upstream"
+    history.git(upstream, "checkout", "--quiet", "-b", "side", "HEAD~1")
+    (upstream / "CHANGES").write_text("aside\n")
+    history.git(upstream, "commit", "--quiet", "--all", "--message", "Aside")
+    tree = history.git(upstream, "rev-parse", "HEAD^{tree}")
+    history.git(upstream, "checkout", "--quiet", "-")
+    history.git(upstream, "merge", "--quiet", "--no-ff", "--no-commit", "--strategy", "ours", "side")
+    (upstream / "CHANGES").write_text("of both\n")
+    history.git(upstream, "commit", "--quiet", "--all", "--message", "Merge")
+    file = upstream / ".git" / "objects" / tree[:2] / tree[2:]
+    file.chmod(0o600)
+    file.unlink()
+    assert repository.head().subject == "Merge"
+
+
 def test_a_url_is_cloned_once_and_asked_again_for_what_is_missing(tmp_path: Path) -> None:
     upstream = tmp_path / "upstream"
     history.make(upstream)

@@ -17,7 +17,7 @@ from dsregress.model import Cell, Failed, Outcome, Passed, Result
 from dsregress.probe.adapters import PROGRAM
 from dsregress.probe.border.wire import RunRecord
 from dsregress.probe.launch_line import LaunchLine
-from dsregress.run import first_attempt, pipeline, program_stack
+from dsregress.run import first_attempt, pipeline, program_stack, refusals
 from dsregress.run.available_workloads import Program
 from dsregress.run.cell_matrix import CellMatrix
 from dsregress.run.first_attempt import TriedAttempt, remedied_attempt
@@ -157,13 +157,13 @@ def test_what_a_program_lacks_is_not_run_with_the_other_releases(
     planned = runs.plan(Attempt(program=Program(line="train.py", folder="."), choice=Choice())).matrix.cells
     watch: Any = runs
     assert refused is not None
-    assert pipeline.cells_to_compare(planned, refused, watch) == planned[:1]
+    assert refusals.cells_to_compare(planned, refused, watch) == planned[:1]
     assert runs.notes[:1] == [
         f"{refused.cell.scenario}: the other releases are not run, as it lacks the same with each"
     ]
     failed = msgspec.structs.replace(refused, outcome=Failed("install", "no solution"))
-    assert pipeline.cells_to_compare(planned, failed, watch) == planned
-    assert pipeline.cells_to_compare(planned, None, watch) == planned
+    assert refusals.cells_to_compare(planned, failed, watch) == planned
+    assert refusals.cells_to_compare(planned, None, watch) == planned
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,38 @@ def test_a_name_that_all_stacks_lack_is_not_looked_for_with_the_other_releases(p
     )
     (failed,) = runs.measure(planned[:1])
     watch: Any = runs
-    assert pipeline.cells_to_compare(planned, failed, watch) == planned[: 1 if is_alike else 2]
+    assert refusals.cells_to_compare(planned, failed, watch) == planned[: 1 if is_alike else 2]
+
+
+SAME, OTHER = Failed("init", "ValueError: x (train.py:1)", "of one"), Failed("init", "ValueError: x (train.py:1)", "")
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "ran"),
+    [
+        (SAME, OTHER, ["0.15.0", "0.16.8"]),
+        (SAME, Failed("init", "ValueError: y (train.py:1)"), ["0.15.0", "0.16.4", "0.16.8"]),
+        (SAME, Failed("backward", SAME.signature), ["0.15.0", "0.16.4", "0.16.8"]),
+        (SAME, Passed(), ["0.15.0", "0.16.4", "0.16.8"]),
+        (Passed(), Passed(), ["0.15.0", "0.16.4", "0.16.8"]),
+        (Failed("install", "no"), Failed("install", "no"), ["0.15.0", "0.16.4", "0.16.8"]),
+    ],
+)
+def test_what_fails_alike_with_the_first_and_the_last_release_is_not_run_with_those_between(
+    first: Outcome, last: Outcome, ran: list[str]
+) -> None:
+    cells = tuple(cell(release, "sim") for release in ("0.15.0", "0.16.4", "0.16.8"))
+    runs = Runs(first, last)
+    watch: Any = runs
+    left = refusals.cells_between(cells, runs.measure((cells[0], cells[-1])), watch)
+    assert [one.stack.versions["deepspeed"] for one in left] == ran
+    assert len(runs.notes) == (len(ran) == 2)
+
+
+def test_releases_whose_steps_are_timed_run_together() -> None:
+    assert refusals.are_many_simulations([cell(release, "sim") for release in ("0.15.0", "0.16.4", "0.16.8")])
+    assert not refusals.are_many_simulations([cell(release, "cpu") for release in ("0.15.0", "0.16.4", "0.16.8")])
+    assert not refusals.are_many_simulations([cell(release, "sim") for release in ("0.15.0", "0.16.8")])
 
 
 def test_a_failure_of_a_release_is_compared_as_usual(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

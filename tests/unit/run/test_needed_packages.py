@@ -58,6 +58,36 @@ def test_all_that_its_files_import_is_named_with_the_options_to_paste(folder: Pa
     )
 
 
+@pytest.mark.parametrize("key", ["_target_", "target", "class_path"])
+def test_what_settings_name_and_the_project_requires_is_needed(folder: Path, key: str) -> None:
+    (folder / "train.py").write_text("import hydra\n")
+    (folder / "src" / "own" / "sounds.py").write_text("import torchaudio\nfrom own import model\n")
+    (folder / "configs" / "data").mkdir(parents=True)
+    (folder / "configs" / "data" / "speech.yaml").write_text(f"{key}: own.sounds.Sounds\nrate: 16000\n")
+    (folder / "requirements.txt").write_text("hydra-core\ntorchaudio\n")
+    assert [*needs(folder).packages] == ["hydra-core", "torchaudio"]  # and not trl, which it does not require
+    assert needs(folder).modules == ("hydra",)
+
+
+@pytest.mark.parametrize(
+    ("source", "line", "package"),
+    [
+        ("logger = L.pytorch.loggers.WandbLogger(project='x')", "python train.py", "wandb"),
+        ("T5Tokenizer.from_pretrained('t5-small')", "python train.py", "sentencepiece"),
+        ("def of(name): return T5Tokenizer", "python train.py", ""),
+        ("Accelerator(log_with='tensorboard')", "python train.py", "tensorboard"),
+        ("", "python train.py --report_to wandb", "wandb"),
+        ("", "python train.py --report-to='wandb'", "wandb"),
+        ("", "python train.py --report_to none", ""),
+    ],
+)
+def test_what_libraries_need_for_a_class_or_a_tracker_is_needed(
+    tmp_path: Path, source: str, line: str, package: str
+) -> None:
+    (tmp_path / "train.py").write_text(source)
+    assert " ".join(needs(tmp_path, line).packages) == package
+
+
 def test_what_the_project_requires_of_every_stack_is_read(folder: Path) -> None:
     (folder / "requirements.txt").write_text("transformers==4.37.2\ntorch>=2.4,<2.6\nnumpy==1.26\n")
     found = needs(folder).partners

@@ -179,10 +179,51 @@ def test_pins_that_cannot_be_installed_give_way_to_the_newest_before_a_package_i
         GIVEN, choice=Choice(versions=versions), added=("scipy", "librosa", "pandas"), pinned=("scipy", "librosa")
     )
     more, line = remedied("build of scipy: NameError: x", attempt, "install")
+    assert more.choice.versions == {"scipy": "", "librosa": "0.7.2", "pandas": "2.0.0"}
+    assert line == ("takes the newest scipy: what it pins cannot be installed (build of scipy: NameError: x)")
+    more, line = remedied("build of pandas: NameError: x", more, "install")
     assert more.choice.versions == {"scipy": "", "librosa": "", "pandas": "2.0.0"}
-    assert line == ("takes the newest scipy, librosa: what it pins cannot be installed (build of scipy: NameError: x)")
     less, _ = remedied("build of scipy: NameError: x", more, "install")
     assert less.choice.versions == {"librosa": "", "pandas": "2.0.0"}
+
+
+def of_2025(packages: Collection[str]) -> OfItsDay:
+    return OfItsDay("2025-03-02", {"transformers": "4.49.0"} if "transformers" in packages else {})
+
+
+def test_pins_that_do_not_go_with_the_newest_packages_stay_with_those_of_their_day() -> None:
+    attempt = msgspec.structs.replace(GIVEN, choice=Choice(versions={"trl": "0.14.0"}), added=("trl",), pinned=("trl",))
+    conflict = Failed("install", "no solution: trl==0.14.0 depends on transformers<5")
+    found = remedy_of(conflict, attempt, STACK, of_2025)
+    assert found is not None
+    assert found.attempt.choice.versions == {"trl": "0.14.0", "transformers": "4.49.0"}
+    found = remedy_of(conflict, found.attempt, STACK, of_2025)
+    assert found is not None
+    assert found.attempt.choice.versions == {"trl": "", "transformers": "4.49.0"}
+
+
+@pytest.mark.parametrize(
+    ("said", "is_mended"),
+    [
+        ("train.py exits with 2: train.py: error: argument --bf16: expected one argument", True),
+        ("train.py exits with 2: train.py: error: unrecognized arguments: --overwrite_output_dir", True),
+        ("train.py exits with 1: error: argument", False),
+    ],
+)
+def test_arguments_that_the_newest_packages_refuse_are_given_to_those_of_the_last_commit(
+    said: str, is_mended: bool
+) -> None:
+    found = remedy_of(Failed("init", f"ProgramError: {said}"), GIVEN, STACK, of_2025)
+    assert (found is not None and found.attempt.choice.versions.get("transformers") == "4.49.0") is is_mended
+
+
+def test_a_module_of_the_name_of_a_required_package_is_added_alone() -> None:
+    others = {"an-image-kit": "0.4.0", **{f"other{number}": "" for number in range(40)}}
+    more, _ = remedied(
+        "CannotRun: train.py lacks the module 'an_image_kit': add its package with --with PACKAGE",
+        msgspec.structs.replace(GIVEN, others=others),
+    )
+    assert more.choice.versions == {"an-image-kit": "0.4.0"}
 
 
 def test_packages_that_nothing_pins_are_taken_of_the_day_of_the_last_commit() -> None:

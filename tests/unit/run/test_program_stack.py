@@ -94,6 +94,21 @@ def test_what_the_stack_lacks_is_added_in_the_release_that_the_project_pins(fold
     assert found.added == ("datasets", "trl")
 
 
+def test_a_lower_bound_alone_pins_nothing(folder: Path) -> None:
+    requires(folder, "trl>=0.9,<1", "datasets>=2")
+    found = completed(folder)
+    assert (found.added, found.pinned) == (("datasets", "trl"), ("trl",))
+
+
+def test_what_the_stack_has_and_the_projects_pins_do_not_bring_is_added(folder: Path) -> None:
+    (folder / "train.py").write_text("import deepspeed, rich\n")
+    requires(folder, "transformers==4.37.2", "rich==13.7.1")
+    assert "rich" not in completed(folder, Choice(versions={"transformers": "5.24.0"})).choice.versions
+    found = completed(folder)
+    assert found.choice.versions["rich"] == "13.7.1"
+    assert found.added == ("rich",)
+
+
 def test_the_release_that_the_user_named_stays(folder: Path) -> None:
     requires(folder, "trl==0.9.6", "transformers==4.40.0")
     found = completed(folder, Choice(versions={"trl": "1.0.0", "deepspeed": "0.16.8", "transformers": "5.24.0"}))

@@ -18,8 +18,12 @@ def stated(folder: Path) -> dict[str, str]:
     [
         ("requirements.txt", "trl>=0.9,<1  # of its time\n-e .\n--index-url https://x\ngit+https://x/y\nnot [ one\n"),
         ("requirements-train.txt", "trl<1,>=0.9 --hash=sha256:1\n"),
+        ("requirements/train.txt", "trl<1,>=0.9\n"),
+        ("requirements/train.in", "-c constraints.txt\ntrl<1,>=0.9\n"),
         ("pyproject.toml", "[project]\nname = 'own'\ndependencies = ['trl>=0.9,<1', 3]\n"),
         ("pyproject.toml", "[project]\nname = 'own'\n[project.optional-dependencies]\ntrain = ['trl>=0.9,<1']\n"),
+        ("pyproject.toml", "[dependency-groups]\ntrain = ['trl>=0.9,<1', {include-group = 'own'}]\n"),
+        ("pyproject.toml", "[tool.poetry.group.train.dependencies]\ntrl = '>=0.9,<1'\n"),
         ("setup.py", "from setuptools import setup\nsetup(install_requires=['trl>=0.9,<1', name])\n"),
         ("setup.py", "REQUIREMENTS = ['trl>=0.9,<1']\nsetup(install_requires=REQUIREMENTS)\n"),
         ("setup.py", "_deps = ['trl>=0.9,<1']\nsetup(install_requires=[deps['trl']])\n"),
@@ -29,6 +33,7 @@ def stated(folder: Path) -> dict[str, str]:
     ],
 )
 def test_a_range_is_read(tmp_path: Path, file: str, content: str) -> None:
+    (tmp_path / file).parent.mkdir(exist_ok=True)
     (tmp_path / file).write_text(content)
     assert stated(tmp_path) == {"trl": f"<1,>=0.9 {file}"}
 
@@ -52,6 +57,20 @@ def test_a_file_that_another_one_names_is_read_once(tmp_path: Path) -> None:
     (tmp_path / "more").mkdir()
     (tmp_path / "more" / "train.txt").write_text("trl==0.9\n")
     assert stated(tmp_path) == {"trl": "==0.9 requirements.txt"}
+
+
+def test_files_of_what_does_not_train_are_read_last(tmp_path: Path) -> None:
+    (tmp_path / "requirements-eval.txt").write_text("trl==1.0\npandas==2\n")
+    (tmp_path / "requirements-train.txt").write_text("trl==0.9\n")
+    assert stated(tmp_path) == {"trl": "==0.9 requirements-train.txt", "pandas": "==2 requirements-eval.txt"}
+
+
+def test_neither_constraints_nor_the_sources_of_pins_are_requirements(tmp_path: Path) -> None:
+    folder = tmp_path / "requirements"
+    folder.mkdir()
+    for name, content in {"constraints.txt": "idna==3\n", "train.in": "trl\n", "train.txt": "trl==0.9\n"}.items():
+        (folder / name).write_text(content)
+    assert stated(tmp_path) == {"trl": "==0.9 requirements/train.txt"}
 
 
 def test_a_lock_pins_what_nothing_else_limits(tmp_path: Path) -> None:

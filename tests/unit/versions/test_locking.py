@@ -5,13 +5,15 @@ from __future__ import annotations
 import logging
 import os
 import re
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 
 from dsregress.config.settings import read_settings
-from dsregress.model import Failed, LockedStack, Stack
+from dsregress.model import Failed, LockedStack, NotInstalled, Stack
+from dsregress.system import clock
 from dsregress.versions import locking, releases, undeclared
 from dsregress.versions.stack_plans import ConfiguredStacks, plan_stacks
 from tests.paths import ROOT
@@ -169,13 +171,29 @@ def test_a_build_of_torch_is_taken_last_and_its_name_stays_out_of_the_lock() -> 
     assert resolver.asked[2][0] == "torch==2.13.0\n"
 
 
-def test_the_newest_release_that_goes_with_a_stack_is_found_under_the_name_that_was_given() -> None:
+def newest_helper(resolver: Resolver, cache: Path, limit: str = "") -> dict[str, str] | NotInstalled:
+    return locking.newest_that_fit(MINE, {"Its_Helper": limit}, cache=cache, compile=resolver, tools=())
+
+
+def test_the_newest_release_that_goes_with_a_stack_is_found_under_the_name_that_was_given(tmp_path: Path) -> None:
     resolver = Resolver(["mine==1.0\nits-helper==2.1 ; python_version >= '3.10'\n"])
-    assert locking.newest_that_fit(MINE, {"Its_Helper": ""}, compile=resolver, tools=()) == {"Its_Helper": "2.1"}
+    assert newest_helper(resolver, tmp_path) == {"Its_Helper": "2.1"}
     requirements, preferences, _ = resolver.asked[0]
     assert (requirements.split(), preferences) == (["Its_Helper", "mine==1.0"], "")
     no = Failed("install", "no solution: mine needs its-helper<1")
-    assert locking.newest_that_fit(MINE, {"its-helper": ""}, compile=Resolver([no] * 3), tools=()) == no
+    assert newest_helper(Resolver([no] * 3), tmp_path, "<1") == no
+
+
+def test_what_was_the_newest_today_is_neither_resolved_nor_looked_up_again(tmp_path: Path) -> None:
+    newest_helper(Resolver(["mine==1.0\nits-helper==2.1\n"]), tmp_path)
+    assert newest_helper(Resolver([]), tmp_path) == {"Its_Helper": "2.1"}
+    assert locking.locked_releases(tmp_path, "its-helper") == ("2.1",)
+
+
+def test_what_was_the_newest_yesterday_is_resolved_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    newest_helper(Resolver(["mine==1.0\nits-helper==2.1\n"]), tmp_path)
+    monkeypatch.setattr(clock, "now", lambda: datetime(2100, 1, 1, tzinfo=timezone.utc))
+    assert newest_helper(Resolver(["mine==1.0\nits-helper==2.2\n"]), tmp_path) == {"Its_Helper": "2.2"}
 
 
 def test_a_stack_without_a_solution_is_a_failure_of_that_stack(tmp_path: Path) -> None:

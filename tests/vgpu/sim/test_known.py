@@ -151,6 +151,12 @@ def test_unknown_floats_are_logged_as_one_and_healthy(simulation: Simulation) ->
     assert not bool(loss > 10)
 
 
+@pytest.mark.parametrize("shape", [(8, 8, 3), (2, 3, 8, 8)])
+def test_unknown_images_are_logged_as_black_ones(simulation: Simulation, shape: tuple[int, ...]) -> None:
+    image = unknown(*shape).mul(255).clamp(0, 255).to("cpu", torch.uint8).numpy()
+    assert (image.shape, image.max()) == (shape, 0)
+
+
 def test_no_gradient_of_a_healthy_job_overflows(simulation: Simulation) -> None:
     found = torch.zeros(1, device=Simulation.device)
     gradients = [torch.randn(4, device=Simulation.device)]
@@ -178,6 +184,7 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "nonzero": lambda: unknown(3).nonzero(),
     "comparison": lambda: torch.equal(unknown(3), unknown(3)),
     "integers on the host": lambda: unknown(3).long().cpu().numpy(),
+    "bytes that are no image": lambda: unknown(8, 8, 5).cpu().to(torch.uint8).numpy(),
 }  # fmt: skip
 
 

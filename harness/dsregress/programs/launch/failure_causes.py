@@ -63,11 +63,25 @@ def is_environment_failure(error: BaseException) -> bool:
     return isinstance(error, _NOT_HERE) or isinstance(error.__cause__, _NOT_HERE)
 
 
+#: How runpy (``-m``) and Hydra (``_target_``) say that an import failed, each in place of the reason.
+_OF_AN_IMPORTER = re.compile(r"Error while finding module specification for|Error loading '")
+
+
+def reported_by_importer(error: Exception) -> Exception:
+    """Return the error that runpy or Hydra reports in words of its own; any other error unchanged."""
+    cause = error.__cause__
+    is_theirs = isinstance(error, ImportError) and _OF_AN_IMPORTER.match(str(error))
+    if isinstance(cause, Exception) and (is_theirs or type(error).__module__ == "hydra.errors"):
+        return reported_by_importer(cause)
+    return error
+
+
 def environment_failure(
     error: Exception, program: LaunchedProgram, optimizer_steps: int, backward_passes: int
 ) -> Exception | None:
     """Return the error to raise in place of one that a program raised after so many steps and passes; None if that one
     says something of a release."""
+    error = reported_by_importer(error)
     if missing_imports.is_undeclared(error):
         return None
     for explain in _EXPLANATIONS:
@@ -113,6 +127,19 @@ def _of_a_missing_module(error: Exception, program: LaunchedProgram) -> Exceptio
     if isinstance(error, ModuleNotFoundError) and missing_imports.is_missing(error.name):
         return CannotRun(_without(error, program))
     return None
+
+
+def _of_an_unset_variable(error: Exception, program: LaunchedProgram) -> Exception | None:
+    """Explain a variable that the program reads with ``os.environ[NAME]``, and that is not set."""
+    raised = error.__traceback__
+    while raised is not None and raised.tb_next is not None:
+        raised = raised.tb_next
+    if not isinstance(error, KeyError) or raised is None or raised.tb_frame.f_locals.get("self") is not os.environ:
+        return None
+    name = str(error.args[0])
+    return CannotRun(
+        f"{place_of(error)} reads the variable {name}, which is not set: write {name}=VALUE before the line"
+    )
 
 
 def _of_an_unbuilt_module(error: Exception, program: LaunchedProgram) -> Exception | None:
@@ -173,6 +200,7 @@ def _of_too_few_ranks(error: Exception, program: LaunchedProgram) -> Exception |
 _EXPLANATIONS: tuple[Callable[[Exception, LaunchedProgram], Exception | None], ...] = (
     _of_a_refused_path,
     _of_a_missing_rank,
+    _of_an_unset_variable,
     _of_a_missing_module,
     _of_an_unbuilt_module,
     _of_the_network,

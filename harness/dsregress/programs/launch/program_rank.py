@@ -21,6 +21,7 @@ from dsregress.programs.launch.failure_causes import (
     environment_failure,
     lacks_launcher,
     lacks_packages,
+    reported_by_importer,
 )
 from dsregress.programs.substitutes.absent_metrics import absent_metrics
 from dsregress.programs.substitutes.hosted_weights import hosted_weights
@@ -100,7 +101,10 @@ def run_program(parameters: Mapping[str, object], source: str, measuring: Run) -
             except Exception as error:  # a program's own, of any kind: raised again, or explained
                 explained = environment_failure(error, program, measuring.steps, measuring.watch.backwards)
                 if explained is None:
-                    raise
+                    reason = reported_by_importer(error)
+                    if reason is error:
+                        raise
+                    raise reason from reason.__cause__
                 if measuring.is_complete and isinstance(
                     explained, CannotRun
                 ):  # it lacks something for what it does last

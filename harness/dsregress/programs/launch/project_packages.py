@@ -56,14 +56,16 @@ def has_code(folder: str) -> bool:
 
 def folder_with_module(module: str, folder: Path) -> str | None:
     """Return the folder, relative to ``folder``, in which the project around it has a module: the nearest above ``folder``
-    or its ``src``, else the only other one of the project. None if no folder, or several have it."""
+    or its ``src``, one with an ``__init__.py`` before others, else the only other one of the project. None if no folder, or
+    several have it."""
     above = [folder, *folder.parents[:_MOST_LEVELS]]
     roots = [at for at, one in enumerate(above) if (one / ".git").exists()]
     roots = roots or [at for at, one in enumerate(above) if package_folders(one)]
     if not roots or (root := above[roots[0]]) in (Path.home(), *Path.home().parents):
         return None
-    nearest = (place for one in above[1 : roots[0] + 1] for place in (one, one / "src"))
-    found = next((place for place in nearest if _has_module(place, module)), None)
+    nearest = [place for one in above[1 : roots[0] + 1] for place in (one, one / "src")]
+    found = next((place for place in nearest if _has_module(place, module, regular=True)), None)
+    found = found or next((place for place in nearest if _has_module(place, module)), None)
     if found is None:
         others = [place for place in _folders_below(root) if _has_module(place, module, regular=True)]
         found = others[0] if len(others) == 1 else None

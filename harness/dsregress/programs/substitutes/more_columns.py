@@ -117,15 +117,29 @@ _SURPLUS = re.compile(
 )
 
 
+#: How torch's loader says that it makes no batch of lists; it does not name their column.
+_UNEQUAL_LISTS = "each element in list of batch should be of equal size"
+
+
 def surplus_column(error: BaseException, sources: Iterable[Path], arguments: Sequence[str]) -> str | None:
-    """Return the guessed column that ended a program because it was passed on with its row, if the program names it
+    """Return a guessed column that ended a program because it was passed on with its row, if the program names it
     nowhere; None if it ended for another reason."""
+    guessed = guessed_columns()
     for one in behind_one_another(error):
-        found = _SURPLUS.search(str(one)) if isinstance(one, (TypeError, ValueError)) else None
-        column = (found[1] or found[2]) if found is not None else ""
-        if column in guessed_columns() and not _is_named(column, sources, arguments):
-            return column
+        for column in _passed_on(one):
+            if column in guessed and not _is_named(column, sources, arguments):
+                return column
     return None
+
+
+def _passed_on(error: BaseException) -> list[str]:
+    """Return the columns that a row may have too much, as an error says."""
+    if isinstance(error, (TypeError, ValueError)):
+        found = _SURPLUS.search(str(error))
+        return [found[1] or found[2]] if found is not None else []
+    if isinstance(error, RuntimeError) and _UNEQUAL_LISTS in str(error):
+        return [column for column, maker in guessed_columns().items() if synthetic_rows.holds_lists(maker)]
+    return []
 
 
 def _named_in(error: BaseException) -> list[str]:

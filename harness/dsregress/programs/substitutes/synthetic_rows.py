@@ -229,3 +229,8 @@ MAKERS: dict[str, Maker] = {
     "choices": lambda draw, row: [make_text(draw, "short_question") for _ in range(4)],
     "step_labels": lambda draw, row: [True, bool(row % 2), False],
 }
+
+
+def holds_lists(maker: str) -> bool:
+    """Return True if a maker's values are lists."""
+    return isinstance(MAKERS[maker](random.Random(0), 0), list)
