@@ -253,7 +253,8 @@ class Measuring:
         self._walk.leave()
         if self._kept is not None:
             self._kept.step_ended(stepper)
-        model = self._models.stepped(stepper, self._rates, recorded=self._records_numerics)
+        rates = self._rates if self._last is None else None  # a step of a program that runs on belongs to no result
+        model = self._models.stepped(stepper, rates, recorded=self._records_numerics)
         if stepper_facts.is_engine(stepper):
             self._show(stepper)
         if stepper is model.stepper and model is self._models.leader:

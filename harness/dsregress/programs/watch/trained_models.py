@@ -198,8 +198,8 @@ class TrainedModels:
         """Keep the norm that the gradients of these parameters had when they were clipped."""
         self._clipped.append((_identities(parameters), norm))
 
-    def stepped(self, stepper: Any, rates: list[float], *, recorded: bool) -> TrainedModel:
-        """Assign to the stepping model the readings that waited for this step, and the learning rates of the step. With
+    def stepped(self, stepper: Any, rates: list[float] | None, *, recorded: bool) -> TrainedModel:
+        """Assign to the stepping model the readings that waited for this step, and the learning rates of the step, if they count. With
         ``recorded``, also the step's loss and gradient norm."""
         self.models = [model for model in self.models if not model.is_dropped]
         model = next((model for model in self.models if model.is_trained_by(stepper)), None)
@@ -222,7 +222,7 @@ class TrainedModels:
                 losses.append(loss)
             elif owner.engine is not None:
                 self._losses.append((loss, owner))
-        if stepper is model.stepper:
+        if rates is not None and stepper is model.stepper:
             model.numerics.learning_rates.append(rates)
             model.numerics.weight_bits.append(stepper_facts.weight_bits(stepper))
         if recorded and stepper is model.stepper:
