@@ -199,8 +199,8 @@ class TrainedModels:
         self._clipped.append((_identities(parameters), norm))
 
     def stepped(self, stepper: Any, rates: list[float] | None, *, recorded: bool) -> TrainedModel:
-        """Assign to the stepping model the readings that waited for this step, and the learning rates of the step, if they count. With
-        ``recorded``, also the step's loss and gradient norm."""
+        """Assign to the stepping model the readings that waited for this step, and the learning rates of the step, if they
+        count. With ``recorded``, also the step's loss and gradient norm."""
         self.models = [model for model in self.models if not model.is_dropped]
         model = next((model for model in self.models if model.is_trained_by(stepper)), None)
         if model is None:
