@@ -171,14 +171,17 @@ def _with_consequences(known: Mapping[str, Fact], unsettled: Iterable[str]) -> d
     """Return the facts with all that follow from them and that no place states."""
     found = dict(known)
     closed = {*known, *unsettled}
-    for consequence in CONSEQUENCES:
-        fact = found.get(consequence.fact)
-        if fact is None or isinstance(fact.value, OneOf):
-            continue
-        for other, value in consequence.follow_from(fact.value).items():
-            if other not in closed:
-                found[other] = Fact(name=other, value=value, source=fact.source)
-                closed.add(other)
+    before = -1
+    while before < len(found):  # what follows may have consequences that stand before it in the table
+        before = len(found)
+        for consequence in CONSEQUENCES:
+            fact = found.get(consequence.fact)
+            if fact is None or isinstance(fact.value, OneOf):
+                continue
+            for other, value in consequence.follow_from(fact.value).items():
+                if other not in closed:
+                    found[other] = Fact(name=other, value=value, source=fact.source)
+                    closed.add(other)
     return found
 
 

@@ -137,3 +137,9 @@ def test_every_value_that_was_run_can_be_stated() -> None:
                     else str(value)
                 )
                 assert said_fact(f"{factor.name}={text}").value == value
+
+
+def test_what_follows_has_its_own_consequences_wherever_they_stand() -> None:
+    found, _ = merged_facts((), [said_fact("fsdp_version=2")])
+    assert (found["fsdp"].value, found["deepspeed"].value) == (True, False)
+    assert found["gradient_clipping"].value == NO_VALUE

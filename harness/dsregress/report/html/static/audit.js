@@ -49,12 +49,15 @@ globalThis.dsregressAudit = (() => {
   };
   const withConsequences = (data, facts) => {
     const found = { ...facts };
-    for (const { fact, of, but, then, same } of data.consequences) {
-      if (!(fact in found) || valuesOf(found[fact]).length !== 1) continue;
-      const [value] = valuesOf(found[fact]);
-      if (of ? !of.includes(value) : (but || []).includes(value)) continue;
-      const follows = { ...then, ...Object.fromEntries(same.map((other) => [other, value])) };
-      for (const [other, own] of Object.entries(follows)) if (!(other in found)) found[other] = own;
+    for (let before = -1; before < Object.keys(found).length; ) {
+      before = Object.keys(found).length;
+      for (const { fact, of, but, then, same } of data.consequences) {
+        if (!(fact in found) || valuesOf(found[fact]).length !== 1) continue;
+        const [value] = valuesOf(found[fact]);
+        if (of ? !of.includes(value) : (but || []).includes(value)) continue;
+        const follows = { ...then, ...Object.fromEntries(same.map((other) => [other, value])) };
+        for (const [other, own] of Object.entries(follows)) if (!(other in found)) found[other] = own;
+      }
     }
     return found;
   };
