@@ -13,7 +13,7 @@ import msgspec
 from dsregress.advisories.shipped import read_advisories
 from dsregress.report.plain_text import markdown_table
 from dsregress.wording.addresses import thread_name
-from dsregress.wording.quantities import listing
+from dsregress.wording.quantities import listing, plural
 from tests.paths import ROOT
 from tests.unit.docs.templates import page_of, rendered
 
@@ -65,7 +65,7 @@ def replayed() -> Iterator[Replayed]:
             yield Replayed(
                 release=f"{upload['package']} {upload['version']}",
                 day=upload["day"],
-                run=f"{answer['seconds'] / 60:.0f} minutes, {len(drafts)} drafts" if answer else upload["not_run"],
+                run=f"{answer['seconds'] / 60:.0f} minutes, {plural(len(drafts), 'draft')}" if answer else upload["not_run"],
                 advisory=problem["advisory"],
                 is_found=problem.get("draft", problem["advisory"]) in known if answer else None,
                 thread=problem.get("thread", ""),
