@@ -241,8 +241,7 @@ def _is_open_in_both(one: Matched, before: Mapping[str, Matched]) -> bool:
 
 def _is_newly_unknown(one: Matched, before: Mapping[str, Matched]) -> bool:
     """Return True if it is not known of the new job, and not for the reasons for which it is not known of the old one."""
-    earlier = before[one.advisory.id]
-    return one.match is Match.UNKNOWN and earlier.match is not Match.CONCERNED and earlier.not_run != one.not_run
+    return one.match is Match.UNKNOWN and before[one.advisory.id].not_run != one.not_run
 
 
 def _is_question(one: Matched) -> bool:
@@ -339,11 +338,12 @@ def _instead(advisories: Sequence[Advisory], old: KnownJob, new: KnownJob, answe
         target = parsed(new.versions[package])
         start = parsed(old.versions[package]) if package in old.versions else target
         known = sorted({*known_versions(advisories, package), *_partner_versions(answer.against, package)}, key=parsed)
-        newer = [one for one in known if parsed(one) > target]
+        newer = [one for one in known if parsed(one) > target and parsed(one) != start]
         between = [one for one in known if start < parsed(one) < target]
         for version in (*newer, *reversed(between)):
             tried = _judged(advisories, old, new.changed(versions={package: version}), before)
-            if tried.verdict in (Verdict.YES, Verdict.IF_SET):
+            goes_on_ending = any(ends_the_job(one.advisory) for one in tried.kept)
+            if tried.verdict in (Verdict.YES, Verdict.IF_SET) and not goes_on_ending:
                 return {package: version}
     return {}
 

@@ -243,7 +243,7 @@ def _release(package: str, spec: str) -> str:
         return newest
     if not _is_version(spec):
         raise UsageError(f"{spec!r} is not a version", where="--to", hint="write e.g. deepspeed==0.19.8")
-    return str(Version(spec))
+    return Version(spec).public  # a build for a card, 2.13.0+cu126, is its release
 
 
 def measuring_command(

@@ -9,17 +9,19 @@ from dsregress.advisories.shipped import read_advisories
 from dsregress.errors import UsageError, no_such
 from dsregress.wording import commands
 
-_ID = re.compile(r"DSR-\d{4}-\d{4}", re.IGNORECASE)
+#: Its files have it with OSV's prefix of databases that it does not list.
+_ID = re.compile(r"(?:x_)?(DSR-\d{4}-\d{4})", re.IGNORECASE)
 
 
 def named_advisory(text: str) -> Advisory | None:
     """Return the advisory whose id this is; None if it is no id. Raise UsageError for an id that none has."""
-    if not _ID.fullmatch(text):
+    found = _ID.fullmatch(text)
+    if found is None:
         return None
     advisories = {one.id: one for one in read_advisories()}
-    if text.upper() not in advisories:
+    if (id_ := found[1].upper()) not in advisories:
         raise no_such("advisory", text, list(advisories), most=6)
-    return advisories[text.upper()]
+    return advisories[id_]
 
 
 def refuse_advisory(text: str, where: str) -> None:

@@ -104,6 +104,9 @@ def recommend_command(
     """
     settings = options.load_settings(results=results, fail_on=fail_on)
     package = targets.varied_package(settings)
+    if pinned.sources and scenario is not None:
+        hint = "name one of them: -r FILE is a job of your own, and SCENARIO one that was measured"
+        raise UsageError(f"{scenario} and -r", where="command line", hint=hint)
     if pinned.sources:
         return _recommend_for_job(pinned.sources, pinned.job, stacks, settings, json_file)
     scenario = available_workloads.measured_workload(scenario, pinned.job.program, settings)
@@ -151,7 +154,7 @@ def _recommend_for_job(
     stated = stated_job(job, installed_packages(sources, None, advisories, settings))
     package = _package_of_job(stated, package, stacks)
     others = {name: spec for name, spec in stacks.versions.items() if name != package}
-    return _recommend_by_advisories(stated.going_to(others), package, stacks, settings, json_file)
+    return _recommend_by_advisories(stated.going_to(_pinned(others)), package, stacks, settings, json_file)
 
 
 def _package_of_job(job: StatedJob, package: str, stacks: options.StackOptions) -> str:

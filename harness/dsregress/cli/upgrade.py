@@ -258,7 +258,7 @@ def _goals(wanted: Sequence[str], under_test: str, mine: Sequence[str], source: 
 def _goal_release(package: str, spec: str) -> str:
     if spec != _LATEST:
         try:
-            return str(Version(spec))
+            return Version(spec).public  # a build for a card, 2.13.0+cu126, is its release
         except ValueError:  # InvalidVersion, or a number of thousands of digits
             raise UsageError(f"{spec!r} is not a version", where="--to", hint="write e.g. 0.16.8 or latest") from None
     return newest_release(package) or _LATEST

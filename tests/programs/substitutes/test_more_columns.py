@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("datasets")
 pytest.importorskip("torch")
 
-from dsregress.programs.substitutes import more_columns
+from dsregress.programs.substitutes import more_columns, synthetic_files
 from tests.programs.cells import passed, ran
 
 pytestmark = pytest.mark.usefixtures("surroundings")
@@ -22,6 +22,7 @@ def none_added() -> Iterator[None]:
     more_columns._added.clear()
     more_columns._splits.clear()
     more_columns._removed.clear()
+    synthetic_files._files.clear()
 
 
 TRAIN = """

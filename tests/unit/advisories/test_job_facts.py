@@ -143,3 +143,8 @@ def test_what_follows_has_its_own_consequences_wherever_they_stand() -> None:
     found, _ = merged_facts((), [said_fact("fsdp_version=2")])
     assert (found["fsdp"].value, found["deepspeed"].value) == (True, False)
     assert found["gradient_clipping"].value == NO_VALUE
+
+
+def test_a_job_without_deepspeed_has_nothing_of_its_configuration() -> None:
+    found, _ = merged_facts((), [said_fact("deepspeed=no")])
+    assert (found["zero_stage"].value, found["mics"].value) == (NO_VALUE, False)

@@ -236,3 +236,16 @@ def test_the_release_of_the_changed_package_that_is_at_fault_is_replaced() -> No
     old = KnownJob(versions={"deepspeed": "0.16.0", "transformers": "4.47.0"})
     new = KnownJob(versions={"deepspeed": "0.19.0", "transformers": "4.48.1"})
     assert judge_upgrade([of_transformers, advisory(2)], old, new).instead == {"transformers": "4.49.0"}
+
+
+def test_a_fault_of_today_of_which_the_new_release_was_not_run_is_not_lost() -> None:
+    found = going([advisory(affected=["0.16.0"], unaffected=["0.15.0"])], new="0.19.0")
+    assert (ids(found.not_run), found.gained) == (["DSR-2026-0001"], ())
+
+
+def test_the_installed_release_is_not_the_one_to_go_to() -> None:
+    """Nor is one that goes on ending the job."""
+    wrong = advisory(affected=["0.17.0"], unaffected=["0.18.0", "0.18.5", "0.19.0"])
+    crash = advisory(2, kind=AdvisoryKind.CRASHES, affected=["0.18.0", "0.18.5"], unaffected=["0.17.0", "0.19.0"])
+    found = going([wrong, crash], old="0.18.0", new="0.17.0")
+    assert (found.verdict, found.instead) == (Verdict.NO, {"deepspeed": "0.19.0"})

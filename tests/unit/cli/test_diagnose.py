@@ -202,3 +202,30 @@ def test_bad_input_is_one_line(
     error = capsys.readouterr().err
     assert why in error
     assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "file", "known"),
+    [
+        (
+            "RuntimeError: Failed to import trl.trainer.grpo_trainer because of the following error (look up to see its "
+            "traceback):\nNo module named 'weave'",
+            "transformers/utils/import_utils.py",
+            "DSR-2026-0092",
+        ),
+        (
+            "TypeError: output tensor must have the same type as input tensor",
+            "deepspeed/runtime/zero/partition_parameters.py",
+            "DSR-2026-0043",
+        ),
+        (
+            "ImportError: pyarrow requires NumPy 2.0 or newer; found 1.26.4",
+            "llamafactory/data/loader.py",
+            "DSR-2026-0081",
+        ),
+        ("AssertionError: OpenRLHF only supports vllm >= 0.8.2", "openrlhf/cli/train_ppo_ray.py", "DSR-2026-0086"),
+    ],
+)
+def test_errors_in_the_words_of_what_raises_them_are_known(error: str, file: str, known: str, tmp_path: Path) -> None:
+    text = f'Traceback (most recent call last):\n  File "/x/site-packages/{file}", line 9, in f\n    g()\n{error}\n'
+    assert f"it is known as {known}: " in diagnosed(text, str(tmp_path)).stdout

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from dsregress.cli import cli
-from dsregress.errors import NothingMeasured
+from dsregress.errors import NothingMeasured, UsageError
 from tests.paths import ROOT
 
 
@@ -48,3 +48,14 @@ def test_results_of_another_package_are_about_that_package(nothing: str) -> None
     by_release = {line.split()[0]: line for line in lines if line.startswith("  1.1")}
     assert "no verdict: failed in forward: ValueError: Parameter 'model.embed_tokens.weight'" in by_release["1.14.0"]
     assert "DSR-2026-0094" in by_release["1.13.0"]
+
+
+def test_a_job_is_a_scenario_or_one_of_the_readers_own(nothing: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        recommend("trainer_lora", "-r", "docs/upgrade/requirements.txt")
+    assert caught.value.what == "trainer_lora and -r"
+
+
+def test_a_package_without_a_release_states_none(nothing: str) -> None:
+    said = recommend("-r", "docs/upgrade/requirements.txt", "--config", "docs/upgrade/ds_zero3.json", "--with", "trl")
+    assert said.stdout.startswith("pin deepspeed 0.19.8")

@@ -213,3 +213,8 @@ def test_what_a_lock_does_not_have_is_not_asked_for(tmp_path: Path) -> None:
 def test_a_package_that_only_advisories_know_can_be_upgraded(package: str, version: str) -> None:
     said = say("deepspeed==0.17.1\ntrl==0.19.0\nvllm==0.9.2\n", "--to", f"{package}=={version}")
     assert re.match(rf"{package} [\d.]+ -> [\d.]+: no known problem", said.stdout)
+
+
+def test_a_build_for_a_card_is_its_release() -> None:
+    lines = [say("torch==2.9.1\n", "--to", f"torch==2.13.0{build}").stdout.splitlines()[0] for build in ("", "+cu126")]
+    assert lines[0] == lines[1]

@@ -65,7 +65,9 @@ def replayed() -> Iterator[Replayed]:
             yield Replayed(
                 release=f"{upload['package']} {upload['version']}",
                 day=upload["day"],
-                run=f"{answer['seconds'] / 60:.0f} minutes, {plural(len(drafts), 'draft')}" if answer else upload["not_run"],
+                run=f"{answer['seconds'] / 60:.0f} minutes, {plural(len(drafts), 'draft')}"
+                if answer
+                else upload["not_run"],
                 advisory=problem["advisory"],
                 is_found=problem.get("draft", problem["advisory"]) in known if answer else None,
                 thread=problem.get("thread", ""),

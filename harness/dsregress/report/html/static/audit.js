@@ -168,7 +168,7 @@ globalThis.dsregressAudit = (() => {
   };
   const isNewlyUnknown = (one, before) => {
     const earlier = before.get(one.advisory.id);
-    return one.match === "unknown" && earlier.match !== "concerned" && earlier.notRun.join() !== one.notRun.join();
+    return one.match === "unknown" && earlier.notRun.join() !== one.notRun.join();
   };
   const endingRemedies = (data, one, job, old) => one.advisory.remedies.filter((remedy) => {
     let tried = null;
@@ -250,10 +250,12 @@ globalThis.dsregressAudit = (() => {
       const [target, start] = [now.versions[name], old.versions[name] ?? now.versions[name]];
       const beside = answer.against.flatMap((one) => one.advisory.partners).filter((one) => one.package === name);
       const known = unique([...knownVersions(data.advisories, name), ...beside.flatMap((one) => [...one.affected, ...one.unaffected])]).sort(compared);
-      const newer = known.filter((one) => compared(one, target) > 0);
+      const newer = known.filter((one) => compared(one, target) > 0 && compared(one, start) !== 0);
       const between = known.filter((one) => compared(start, one) < 0 && compared(one, target) < 0).reverse();
       for (const version of [...newer, ...between]) {
-        if (["yes", "if set"].includes(judged(data, old, changed(data, now, { [name]: version }), before).verdict)) return { [name]: version };
+        const tried = judged(data, old, changed(data, now, { [name]: version }), before);
+        const goesOnEnding = tried.kept.some((one) => one.advisory.ends_the_job);
+        if (["yes", "if set"].includes(tried.verdict) && !goesOnEnding) return { [name]: version };
       }
     }
     return {};
