@@ -8,7 +8,6 @@ from pathlib import Path
 import click
 import msgspec
 from packaging.utils import canonicalize_name
-from packaging.version import InvalidVersion, Version
 
 from dsregress.advisories.advisory import Advisory
 from dsregress.advisories.auditing import StatedJob, audit_job
@@ -23,10 +22,11 @@ from dsregress.cli.named_files import read_named
 from dsregress.cli.options import JobOptions
 from dsregress.cli.output import write_answer
 from dsregress.cli.stated_jobs import (
+    LATEST,
     PACKAGES_HINT,
     FoundPackages,
+    goal_release,
     installed_packages,
-    newest_release,
     packages_before,
     stated_job,
 )
@@ -37,7 +37,7 @@ from dsregress.probe.border.masking import masked_launch_line
 from dsregress.report.answers import audit_answer, audit_comment, audit_json, audit_sarif
 from dsregress.run.available_workloads import Program
 from dsregress.versions import installed
-from dsregress.versions.releases import is_too_old, known_releases
+from dsregress.versions.releases import is_too_old, known_releases, parsed_version
 from dsregress.wording import commands
 from dsregress.wording.workload_words import OPEN_LAUNCH_LINE
 
@@ -214,7 +214,7 @@ def _target_versions(targets: Sequence[str], found: FoundPackages) -> dict[str, 
     wanted: dict[str, str] = {}
     for text in targets:
         name, equals, spec = (part.strip() for part in text.partition("=="))
-        if not equals and not _is_version(text):
+        if not equals and text != LATEST and parsed_version(text) is None:
             packages = installed.read_packages(read_named(text, hint=PACKAGES_HINT), text)
             mine = found.versions.keys() | found.known
             wanted.update({name: version for name, version in packages.versions.items() if name in mine})
@@ -227,23 +227,11 @@ def _target_versions(targets: Sequence[str], found: FoundPackages) -> dict[str, 
     return wanted
 
 
-def _is_version(text: str) -> bool:
-    try:
-        Version(text)
-    except (InvalidVersion, ValueError):
-        return text == "latest"
-    return True
-
-
 def _release(package: str, spec: str) -> str:
-    if spec == "latest":
-        newest = newest_release(package)
-        if newest is None:
-            raise UsageError(f"no release of {package} is known", where="--to", hint="name one: NAME==VERSION")
-        return newest
-    if not _is_version(spec):
-        raise UsageError(f"{spec!r} is not a version", where="--to", hint="write e.g. deepspeed==0.19.8")
-    return Version(spec).public  # a build for a card, 2.13.0+cu126, is its release
+    found = goal_release(package, spec, hint="write e.g. deepspeed==0.19.8")
+    if found is None:
+        raise UsageError(f"no release of {package} is known", where="--to", hint="name one: NAME==VERSION")
+    return found
 
 
 def measuring_command(

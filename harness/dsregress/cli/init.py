@@ -29,6 +29,7 @@ from dsregress.run.needed_packages import needs_of_program
 from dsregress.run.project_requirements import name_of_project
 from dsregress.run.repository_launches import FoundLaunch, launches_in
 from dsregress.run.repository_packages import packages_in
+from dsregress.run.stack_locks import locks_folder
 from dsregress.versions import locking
 from dsregress.wording import commands
 from dsregress.wording.quantities import plural
@@ -150,7 +151,7 @@ def _locked_requirements() -> tuple[str, ...]:
     """Return what the default stack has, which ships with its lock."""
     settings = read_settings(start=Path(__file__).parent, environ={})
     planned = pipeline.plan_stacks(settings, pipeline.Choice(), pipeline.new_installer(settings))
-    lock = locking.known_lock(planned.baseline, cache=Path(settings.environments) / "locks")
+    lock = locking.known_lock(planned.baseline, cache=locks_folder(settings))
     return lock.requirements if isinstance(lock, LockedStack) else ()
 
 

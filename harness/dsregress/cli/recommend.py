@@ -125,7 +125,7 @@ def recommend_command(
         stated = StatedJob(versions=_pinned(others), facts=facts)
         print_note(f"nothing measured of {scenario} in {settings.results}: `{again.command([])}` measures it")
         return _recommend_by_advisories(stated, package, stacks, settings, json_file)
-    advice = _advised(question, declared, again, settings, stacks)
+    advice = _advised(question, declared, again, settings, stacks, known)
     lines = again.commands(advice)
     write_answer(
         lambda: recommend_report.advice_text(advice, lines),
@@ -188,12 +188,12 @@ def _advised(
     again: Remeasure,
     settings: Settings,
     stacks: options.StackOptions,
+    known: Sequence[str],
 ) -> Advice:
-    """Return the advice by the stored results. Raise NothingMeasured, with the command that measures what is missing."""
+    """Return the advice by what is stored of ``known`` stacks. Raise NothingMeasured, with the command that measures what
+    is missing."""
     scenario, package, requested = question.scenario, again.package, _requested(settings, stacks)
     versions = [stack.versions[package] for stack in requested]
-    store = Store(settings.results)
-    known = [name for name in store.stack_ids() if next(store.files([name], scenario), None) is not None]
     if not known:
         hint = f"`{again.command(versions)}` measures some"
         raise NothingMeasured(f"no results of {scenario}", where=settings.results, hint=hint)
@@ -211,7 +211,9 @@ def _advised(
     )
     problems: list[str] = []
     compared = list(dict.fromkeys([baseline, *candidates]))
-    comparison = pipeline.compare_stored([store], baseline, settings, problems.append, compared, scenario)
+    comparison = pipeline.compare_stored(
+        [Store(settings.results)], baseline, settings, problems.append, compared, scenario
+    )
     note_problems(problems)
     if baseline not in comparison.names:
         what = f"no result of {scenario} can be read for the baseline"

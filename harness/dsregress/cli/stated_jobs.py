@@ -22,7 +22,7 @@ from dsregress.errors import NothingMeasured, UsageError
 from dsregress.probe.border.surroundings import ENVIRONMENT
 from dsregress.versions import installed
 from dsregress.versions.installed import InstalledPackages
-from dsregress.versions.releases import known_releases
+from dsregress.versions.releases import known_releases, parsed_version
 
 #: Packages whose presence is a fact of its own.
 _OPTIONAL = ("vllm", "pillow", "requests")
@@ -57,10 +57,19 @@ def stated_job(
     return StatedJob(versions=packages.versions, facts=facts, conflicts=conflicts, absent=packages.absent)
 
 
-def newest_release(package: str) -> str | None:
-    """Return the newest release of a package that is known here; None if none is."""
-    known = known_releases(package) or known_versions(read_advisories(), package)
-    return known[-1] if known else None
+#: The goal that is the newest release known here.
+LATEST = "latest"
+
+
+def goal_release(package: str, spec: str, hint: str) -> str | None:
+    """Return the release of a package to go to, of ``--to``; None if the newest is asked for, and none is known. Raise
+    UsageError, with the hint, for what is no version."""
+    if spec == LATEST:
+        known = known_releases(package) or known_versions(read_advisories(), package)
+        return known[-1] if known else None
+    if (version := parsed_version(spec)) is None:
+        raise UsageError(f"{spec!r} is not a version", where="--to", hint=hint)
+    return version.public  # a build for a card, 2.13.0+cu126, is its release
 
 
 class FoundPackages:

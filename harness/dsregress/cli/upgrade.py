@@ -28,7 +28,7 @@ from dsregress.cli.named_cells import declared_scenario, workload_if_here
 from dsregress.cli.named_files import STDIN, read_named
 from dsregress.cli.options import JobOptions, WorkloadOptions
 from dsregress.cli.output import note_problems, write_answer
-from dsregress.cli.stated_jobs import FoundPackages, newest_release, stated_job
+from dsregress.cli.stated_jobs import LATEST, FoundPackages, goal_release, stated_job
 from dsregress.cli.stored_results import Way, way
 from dsregress.config.settings import Settings
 from dsregress.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION, NothingMeasured, UsageError
@@ -43,8 +43,6 @@ from dsregress.versions import installed
 from dsregress.versions.installed import InstalledPackages
 from dsregress.wording import commands
 from dsregress.wording.quantities import listing, plural
-
-_LATEST = "latest"
 
 
 @click.command("upgrade")
@@ -180,7 +178,7 @@ def _upgrade_answers(
     found = []
     for one in upgrades:
         answer, new = None, job
-        if one.package in known_packages(advisories) and one.target not in (_LATEST, one.installed):
+        if one.package in known_packages(advisories) and one.target not in (LATEST, one.installed):
             new = job.going_to({one.package: one.target})
             answer = judge_upgrade(advisories, job.job, new.job)
         found.append(UpgradeAnswers(measured=one, is_named=is_named, advised=answer, old=job, new=new))
@@ -237,12 +235,12 @@ def _nothing_known(source: str, packages: Sequence[str], found: InstalledPackage
 
 
 def _goals(wanted: Sequence[str], under_test: str, mine: Sequence[str], source: str) -> dict[str, str]:
-    """Return package -> the version to go to; `_LATEST` if no release of it is known. Raise UsageError."""
+    """Return package -> the version to go to; `LATEST` if no release of it is known. Raise UsageError."""
     specs: dict[str, str] = {}
-    for text in wanted or (_LATEST,):
+    for text in wanted or (LATEST,):
         name, equals, version = (part.strip() for part in text.partition("=="))
-        if text == _LATEST:
-            specs = {**dict.fromkeys(mine, _LATEST), **specs}
+        if text == LATEST:
+            specs = {**dict.fromkeys(mine, LATEST), **specs}
             continue
         if Path(text).is_file():
             theirs = _read_packages(text).versions
@@ -256,12 +254,7 @@ def _goals(wanted: Sequence[str], under_test: str, mine: Sequence[str], source: 
 
 
 def _goal_release(package: str, spec: str) -> str:
-    if spec != _LATEST:
-        try:
-            return Version(spec).public  # a build for a card, 2.13.0+cu126, is its release
-        except ValueError:  # InvalidVersion, or a number of thousands of digits
-            raise UsageError(f"{spec!r} is not a version", where="--to", hint="write e.g. 0.16.8 or latest") from None
-    return newest_release(package) or _LATEST
+    return goal_release(package, spec, hint="write e.g. 0.16.8 or latest") or LATEST
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -276,7 +269,7 @@ class _StoredEvidence:
 
 def _judge_upgrade(evidence: _StoredEvidence, package: str, version: str, goal: str, found: Way | None) -> Upgrade:
     """Judge the upgrade of a package from ``version`` to ``goal``, on the way that results were ``found`` for."""
-    if goal != _LATEST and Version(goal) == Version(version):
+    if goal != LATEST and Version(goal) == Version(version):
         return upgrade_judgement.stays(package, version)
     if found is None:
         return upgrade_judgement.unknown(

@@ -27,7 +27,7 @@ from dsregress.wording.quantities import shortened
 HUNG = "no sign of life for"
 
 #: The end of what is said of a program that needs a launcher with its line.
-_NO_RANK = "asks for its rank, and no launcher gives it one"
+NO_RANK = "asks for its rank, and no launcher gives it one"
 
 #: Numbers that are the model's or the batch's, and not the fault's: shapes, what stands after a word for a size or before a
 #: unit, and all of four digits and more. Not 0, which says that a tensor is empty, and not a dimension, an argument or a
@@ -82,7 +82,7 @@ def judge_outcome(pair: Pair) -> Finding | None:
 
 def asks_for_a_rank(outcome: Outcome | None) -> bool:
     """Return True if a program ended as it asks for a rank that its launch line gives it none of."""
-    return isinstance(outcome, Failed) and _NO_RANK in read_signature(outcome.signature).message
+    return isinstance(outcome, Failed) and NO_RANK in read_signature(outcome.signature).message
 
 
 def fails_once_measured(pair: Pair) -> bool:

@@ -3,9 +3,12 @@ measured and no advisory knows. The rule of ``recommend``, for pages and badges.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
 from dsregress.advice.soundness import Soundness
+from dsregress.advisories.advisory import Advisory
 from dsregress.advisories.upgrading import UpgradeAnswer, Verdict, decides
 from dsregress.compare import ProblemKind
 from dsregress.compare.finding_groups import kind_of
@@ -70,8 +73,7 @@ class ReleaseVerdicts:
         """Return True for an error by which a run ended that does not decide, as the advisories do that know it."""
         known = self._known.of_outcome(stack, workload, error)
         against, conditions = self._by_advisories(stack, workload)
-        of_reader = {one.id for one in known if self._known.may_concern_reader(stack, workload, one)}
-        return bool(known) and of_reader <= {*against, *conditions}
+        return bool(known) and self._of_reader(stack, workload, known) <= {*against, *conditions}
 
     def pick(self, workload: str) -> str:
         """Return the id of the newest release to pin; empty if there is none."""
@@ -135,8 +137,12 @@ class ReleaseVerdicts:
         if not isinstance(outcome, Failed | OutOfMemory | TimedOut):
             return set()
         if known := self._known.of_outcome(stack, workload, outcome_text(outcome)):
-            return {one.id for one in known if self._known.may_concern_reader(stack, workload, one)}
+            return self._of_reader(stack, workload, known)
         return {"crash"} if (stack, workload) in self._crashes else set()
+
+    def _of_reader(self, stack: str, workload: str, known: Iterable[Advisory]) -> set[str]:
+        """Return the ids of those that may concern the reader's job as well."""
+        return {one.id for one in known if self._known.may_concern_reader(stack, workload, one)}
 
     def _is_judged(self, stack: str, workload: str) -> bool:
         cell = self._context.comparison.cells.of(stack, workload)

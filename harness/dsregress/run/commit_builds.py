@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from dsregress.config.settings import Settings
 from dsregress.envs import venv
@@ -12,6 +11,7 @@ from dsregress.envs.installer import Installer
 from dsregress.envs.repository import Commit, Repository
 from dsregress.model import Environment, LockedStack, Stack
 from dsregress.run.stack_environments import build_locked
+from dsregress.run.stack_locks import locks_folder
 from dsregress.run.targets import venv_build
 from dsregress.run.watch import Watch
 from dsregress.versions import commits, locking
@@ -47,7 +47,7 @@ def source_of(stack: Stack, sources: CommitSources) -> CommitSource | None:
 def known_lock(stack: Stack, settings: Settings, commit: CommitSource | None = None) -> LockedStack | None:
     """Return the lock of a stack, None if it would have to be resolved first. ``commit``: for the stack of one."""
     released = commit.released(stack) if commit else stack
-    found = locking.known_lock(released, cache=_locks(settings), as_of=settings.as_of)
+    found = locking.known_lock(released, cache=locks_folder(settings), as_of=settings.as_of)
     return commits.lock_of(found, stack, commit.source.package) if found and commit else found
 
 
@@ -62,7 +62,7 @@ def build_commits(
     origins = {stack.id: source for stack in stacks if (source := source_of(stack, sources)) is not None}
     released = locking.lock_all(
         [origins[stack.id].released(stack) for stack in stacks],
-        cache=_locks(settings),
+        cache=locks_folder(settings),
         compile=installer.compile,
         as_of=settings.as_of,
     )
@@ -73,7 +73,3 @@ def build_commits(
     named = {stack: origin.source for stack, origin in origins.items()}
     build = venv_build(settings, installer, named, note=watch.note)
     return build_locked(stacks, locks, build, watch)
-
-
-def _locks(settings: Settings) -> Path:
-    return Path(settings.environments) / "locks"

@@ -25,7 +25,15 @@ from dsregress.model import Cell, Hardware, NotInstalled, Result, Stack
 from dsregress.probe import launch_line
 from dsregress.probe.border.wire import Detail
 from dsregress.probe.scenario import Scenario
-from dsregress.run import available_workloads, cell_matrix, checkout_stacks, explaining, interpreters, needed_packages
+from dsregress.run import (
+    available_workloads,
+    cell_matrix,
+    checkout_stacks,
+    explaining,
+    interpreters,
+    needed_packages,
+    stack_locks,
+)
 from dsregress.run.checkout_stacks import Checkout
 from dsregress.run.commit_builds import CommitSources, source_of
 from dsregress.run.dated_scenarios import scenarios_of_the_day
@@ -77,12 +85,8 @@ def plan_run(settings: Settings, choice: Choice, installer: Installer) -> Planne
             globs,
             newest,
             lambda name, version: bool(installer.published(f"{name}=={version}")),
-            lambda names: locking.newest_that_fit(
-                newest,
-                dict.fromkeys(names, stack_plans.NEWEST_THAT_FITS),
-                cache=Path(settings.environments) / "locks",
-                compile=installer.compile,
-                as_of=settings.as_of,
+            lambda names: stack_locks.newest_beside(
+                newest, dict.fromkeys(names, stack_plans.NEWEST_THAT_FITS), settings, installer
             ),
         )
     cells = cell_matrix.build_matrix(
@@ -181,12 +185,8 @@ def _check_programs(planned: Planned, settings: Settings, installer: Installer) 
     launches = available_workloads.launches(settings)
     for name, cell in programs.items():
         source = source_of(cell.environment_stack, planned.sources)
-        lock = locking.lock_stack(
-            source.released(cell.environment_stack) if source else cell.environment_stack,
-            cache=Path(settings.environments) / "locks",
-            compile=installer.compile,
-            as_of=settings.as_of,
-        )
+        stack = source.released(cell.environment_stack) if source else cell.environment_stack
+        lock = stack_locks.lock_of_stack(stack, settings, installer)
         if name in launches and not isinstance(lock, NotInstalled):
             line = launch_line.parse(launches[name].line)
             needed_packages.check_imports(line, Path(launches[name].folder), lock.requirements)
@@ -237,13 +237,8 @@ def with_newest(settings: Settings, choice: Choice, installer: Installer) -> Cho
         if own is not None:
             hint = f"give the versions to compare: --with {package}=SPEC"
             raise UsageError(f"{package} is already in the stacks, as {own}", where="--with", hint=hint)
-    found = locking.newest_that_fit(
-        base,
-        dict.fromkeys(added, stack_plans.NEWEST_THAT_FITS),
-        cache=Path(settings.environments) / "locks",
-        compile=installer.compile,
-        as_of=settings.as_of,
-    )
+    limits = dict.fromkeys(added, stack_plans.NEWEST_THAT_FITS)
+    found = stack_locks.newest_beside(base, limits, settings, installer)
     if isinstance(found, NotInstalled):
         raise no_release_fits(added, found.signature)
     return msgspec.structs.replace(choice, versions={**given, **found})
@@ -294,7 +289,7 @@ def _built(settings: Settings, choice: Choice, installer: Installer) -> stack_pl
         overrides=choice.versions,
         chosen=choice.baseline,
         published=installer.published,
-        locked=functools.partial(locking.locked_releases, Path(settings.environments) / "locks"),
+        locked=functools.partial(locking.locked_releases, stack_locks.locks_folder(settings)),
     )
 
 

@@ -13,6 +13,7 @@ import msgspec
 from packaging.version import Version
 
 from dsregress.advice.other_packages import OF_A_CALL, packages_to_try
+from dsregress.compare.outcomes import NO_RANK
 from dsregress.model import AXES, Failed, Outcome, Signature, Stack, read_signature
 from dsregress.probe.border.masking import masked_launch_line
 from dsregress.probe.module_packages import packages_by_module
@@ -48,7 +49,6 @@ _PATH = re.compile(r"write PYTHONPATH=(\S+) before the line")
 _REFUSED_ARGUMENT = re.compile(r"exits with 2: .*error: (?:unrecognized arguments|argument )")
 _NO_SOLUTION = "no solution"
 _NAMED_MODULES = re.compile(r"'(\w+)'")
-_NO_RANK = "asks for its rank, and no launcher gives it one"
 _PYTHON = re.compile(r"(?<!\S)(?:\S*/)?python[\d.]*(?:\s+-[uBOsSEI])*\s+(?=\S)")
 
 
@@ -223,7 +223,7 @@ def line_searching(line: str, folder: str) -> str:
 def _launcher(said: str, attempt: Attempt) -> Remedy | None:
     line = attempt.program.line
     launched = _PYTHON.sub("torchrun ", line, count=1)
-    if _NO_RANK not in said or launched == line:
+    if NO_RANK not in said or launched == line:
         return None
     return _changed(attempt, f"is started by {masked_launch_line(launched)}, as it asks for its rank", line=launched)
 

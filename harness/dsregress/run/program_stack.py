@@ -20,7 +20,7 @@ from dsregress.config.settings import Settings
 from dsregress.envs import hardware
 from dsregress.envs.installer import Installer
 from dsregress.errors import HarnessError, UsageError
-from dsregress.model import AXES, LockedStack, NotInstalled, Stack
+from dsregress.model import AXES, NotInstalled, Stack
 from dsregress.probe import oldest_torch
 from dsregress.probe.launch_line import LaunchLine
 from dsregress.run import pipeline
@@ -28,8 +28,9 @@ from dsregress.run.needed_packages import ProgramNeeds, needs_of_program
 from dsregress.run.own_packages import OwnPackage
 from dsregress.run.pipeline import Choice
 from dsregress.run.project_requirements import DeclaredRequirement
+from dsregress.run.stack_locks import lock_of_stack, newest_beside
 from dsregress.run.targets import varied_package
-from dsregress.versions import locking, releases
+from dsregress.versions import releases
 from dsregress.versions.stack_plans import NEWEST_THAT_FITS
 
 #: The oldest releases with which programs were measured (results/programs-tried.md).
@@ -69,7 +70,7 @@ def complete_choice(
         return CompletedChoice(choice=choice)
     choice = pipeline.with_newest(settings, choice, installer)
     base = pipeline.plan_stacks(settings, choice, installer)
-    lock = _locked(base.baseline, settings, installer)
+    lock = lock_of_stack(base.baseline, settings, installer)
     if isinstance(lock, NotInstalled):
         return CompletedChoice(choice=choice)
     needs = needs_of_program(line, folder, lock.requirements)
@@ -85,7 +86,7 @@ def complete_choice(
         wanted.add_packages(needs, pipeline.plan_stacks(settings, wanted.choice(), installer).baseline)
     if wanted.has_other_partners:  # they may not bring what the stack's own do: rich comes with transformers 5 alone
         stack = pipeline.plan_stacks(settings, wanted.choice(), installer).baseline
-        lock = _locked(stack, settings, installer)
+        lock = lock_of_stack(stack, settings, installer)
         if not isinstance(lock, NotInstalled):
             wanted.add_packages(needs_of_program(line, folder, lock.requirements), stack)
     return CompletedChoice(
@@ -96,11 +97,6 @@ def complete_choice(
         pinned=tuple(wanted.pinned),
         others={name: one.pin for name, one in needs.others.items() if name not in wanted.choice().versions},
     )
-
-
-def _locked(stack: Stack, settings: Settings, installer: Installer) -> LockedStack | NotInstalled:
-    cache = Path(settings.environments) / "locks"
-    return locking.lock_stack(stack, cache=cache, compile=installer.compile, as_of=settings.as_of)
 
 
 def _own_note(own: OwnPackage, base: Stack, left_out: Collection[str]) -> str:
@@ -283,10 +279,7 @@ class _Wanted:
         return {str(canonicalize_name(name)) for name in self.choice().versions}
 
     def _newest(self, base: Stack, limits: Mapping[str, str]) -> dict[str, str] | NotInstalled:
-        if not limits:
-            return {}
-        cache, as_of = Path(self._settings.environments) / "locks", self._settings.as_of
-        return locking.newest_that_fit(base, limits, cache=cache, compile=self._installer.compile, as_of=as_of)
+        return newest_beside(base, limits, self._settings, self._installer) if limits else {}
 
     def _is_published(self, name: str) -> bool:
         try:

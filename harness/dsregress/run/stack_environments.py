@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from dsregress.config.settings import Settings
 from dsregress.envs.installer import Installer
 from dsregress.model import Environment, Failed, LockedStack, MachineFault, NotInstalled, Stack
+from dsregress.run.stack_locks import locks_folder
 from dsregress.run.targets import Build
 from dsregress.run.watch import Watch
 from dsregress.versions import locking
@@ -21,8 +21,7 @@ def build_environments(
 
     Raise EnvironmentUnavailable if the machine is at fault rather than a stack.
     """
-    cache = Path(settings.environments) / "locks"
-    locks = locking.lock_all(wanted, cache=cache, compile=installer.compile, as_of=settings.as_of)
+    locks = locking.lock_all(wanted, cache=locks_folder(settings), compile=installer.compile, as_of=settings.as_of)
     return build_locked(wanted, locks, build, watch)
 
 
