@@ -29,6 +29,7 @@ SCENARIO = program(
         "save": "steps",
     },
     devices={"sim": {}, "cpu": {"tiny": True, "world_size": 2}},
+    unused=("deepspeed",),
     variants=(
         {},
         *one_by_one(lora_rank=(8,), accumulation=(1,), gradient_checkpointing=(True,)),

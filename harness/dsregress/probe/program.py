@@ -88,6 +88,7 @@ def program(
     variants: tuple[Mapping[str, object], ...] = ({},),
     remedies: Mapping[str, Mapping[str, object]] | None = None,
     pins: Mapping[str, Mapping[str, str]] | None = None,
+    unused: tuple[str, ...] = (),
     **options: object,
 ) -> Scenario:
     """Return the scenario of a program. ``steps`` optimizer steps come before the measured one; ``values`` replace
@@ -125,6 +126,7 @@ def program(
         variants=variants,
         remedies=remedies or {},
         pins=pins or {},
+        unused=unused,
         folder=str(where),
         line=line,
     )

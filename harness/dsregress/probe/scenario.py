@@ -18,7 +18,8 @@ A scenario file holds one module-level ``SCENARIO``::
 ``parameters`` are plain JSON values that the framework's adapter understands; ``devices`` names the device modes that it
 runs in, each with the parameters it changes there; a variant changes parameters once more. ``remedies`` are the advice that
 people give for this workload, by name in words: variants that only ``dsregress remedies`` runs by itself. ``pins``
-are remedies that are other releases.
+are remedies that are other releases. ``unused`` names packages of the stacks that the workload does not use: stacks that
+differ from the baseline in nothing else tell nothing, and are not measured.
 """
 
 from __future__ import annotations
@@ -75,6 +76,7 @@ class Scenario:
     variants: tuple[Mapping[str, Any], ...] = ({},)
     remedies: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
     pins: Mapping[str, Mapping[str, str]] = dataclasses.field(default_factory=dict)
+    unused: tuple[str, ...] = ()
     shapes: Shapes | None = None  #: those of the folder it was loaded from; `load` fills them in
     #: Of a program: where its launch line would be typed. It is of one machine, so no parameter; unless it is in the
     #: scenarios folder, which is staged wherever a cell runs: then it is relative (``scenarios/programs/lora``).

@@ -43,7 +43,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SkippedCell(msgspec.Struct, frozen=True, kw_only=True):
-    """A selected workload that runs on no stack."""
+    """A selected workload that runs on no stack, or not on all."""
 
     workload: str  #: scenario/variant/device
     reason: str
@@ -90,7 +90,10 @@ def build_matrix(
         if reason:
             skipped[workload] = reason
         else:
-            cells += _cells_of_variant(stacks, name, scenarios[name], variant, device)
+            told = _told_apart(stacks, scenarios[name])
+            if len(told) < len(stacks):
+                skipped[workload] = f"other releases of {listing(scenarios[name].unused)}, which it does not use"
+            cells += _cells_of_variant(told, name, scenarios[name], variant, device)
     _refuse_old_torch(cells)
     return CellMatrix(
         cells=tuple(cells),
@@ -217,6 +220,15 @@ def _obstacle(scenario: Scenario, device: str, hardware: Hardware) -> str:
     if device == "cuda" and not hardware.gpus:
         return "this machine has no GPU"
     return ""
+
+
+def _told_apart(stacks: Sequence[Stack], scenario: Scenario) -> Sequence[Stack]:
+    """Return the stacks that differ in what the scenario uses: of those that do not, the first."""
+    found: dict[tuple[str, frozenset[tuple[str, str]]], Stack] = {}
+    for stack in stacks:
+        used = frozenset(pin for pin in stack.versions.items() if pin[0] not in scenario.unused)
+        found.setdefault((stack.python, used), stack)
+    return list(found.values())
 
 
 def _cells_of_variant(

@@ -54,6 +54,16 @@ def test_a_device_alone_runs_the_default_there_and_says_what_cannot() -> None:
     ]
 
 
+def test_releases_that_a_workload_does_not_use_are_measured_once() -> None:
+    without = dataclasses.replace(SCENARIOS["qwen"], unused=("deepspeed",))
+    other_torch = Stack(python="3.11", versions={"deepspeed": "0.16.4", "torch": "2.13.0"})
+    built = cell_matrix.build_matrix([*STACKS, other_torch], {"qwen": without}, Selection(), ["qwen/*/cpu"], NO_GPU)
+    assert [cell.stack for cell in built.cells] == [STACKS[0], other_torch]
+    assert [(skip.workload, skip.reason) for skip in built.skipped] == [
+        ("qwen/base/cpu", "other releases of deepspeed, which it does not use")
+    ]
+
+
 def test_a_scenario_replaces_the_default_with_all_its_variants() -> None:
     assert workloads(Selection(scenarios=("lla*",), devices=("cpu",))) == ["llama/base/cpu", "llama/zero_stage=2/cpu"]
 
