@@ -7,12 +7,13 @@ from collections.abc import Mapping
 import msgspec
 
 from dsregress.advisories.advisory import Advisory, MeasuredSymptom, Remedy, Ruling
+from dsregress.advisories.effects import decides
 from dsregress.advisories.job_facts import Facts
 from dsregress.advisories.matching import KnownJob, Match, Matched, match_advisory
 from dsregress.advisories.measured_jobs import as_readers, is_program, job_facts, program_facts
 from dsregress.advisories.raised_errors import is_told
 from dsregress.advisories.shipped import read_advisories
-from dsregress.advisories.upgrading import UpgradeAnswer, Verdict, decides, judge_release
+from dsregress.advisories.upgrading import UpgradeAnswer, Verdict, judge_release
 from dsregress.compare import Comparison, Problem, ProblemKind
 from dsregress.compare.finding_groups import kind_of
 from dsregress.compare.metrics import DEVICE_EXCESS, DEVICE_RETAINED, OUTCOME

@@ -7,9 +7,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import msgspec
 
 from dsregress.advisories.advisory import Advisory, AdvisoryKind, FactCondition, Ruling
+from dsregress.advisories.effects import decides, is_cost
 from dsregress.advisories.job_facts import Conflict, Fact
 from dsregress.advisories.matching import KnownJob, Match, Matched, condition_text, match_advisories
-from dsregress.advisories.upgrading import decides, is_cost
+from dsregress.advisories.remedy_choice import Arising, advised, arising_with
 
 _KINDS = tuple(AdvisoryKind)
 
@@ -63,6 +64,7 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
 
     total: int  #: advisories that were put to it
     concerned: tuple[Matched, ...]  #: faults, and defaults that changed
+    arising: tuple[Arising, ...]  #: would concern the job with a remedy of these
     notes: tuple[Matched, ...]  #: concern it, and are neither wrong nor a cost
     costs: tuple[Matched, ...]
     questions: tuple[Question, ...]
@@ -76,10 +78,13 @@ def audit_job(advisories: Sequence[Advisory], job: KnownJob, ignored: Collection
     matched = sorted(match_advisories(advisories, job), key=_gravity)
     shown = [one for one in matched if one.advisory.id not in ignored]
     concerned = [one for one in shown if one.match is Match.CONCERNED]
+    told = tuple(advised(advisories, one, job) for one in concerned if decides(one.advisory))
+    arising = arising_with(advisories, job, (remedy for one in told for remedy in one.remedies))
     others = [one for one in concerned if not decides(one.advisory)]
     return Audit(
         total=len(matched),
-        concerned=tuple(one for one in concerned if decides(one.advisory)),
+        concerned=told,
+        arising=tuple(one for one in arising if one.matched.match is Match.CONCERNED),
         notes=tuple(one for one in others if not is_cost(one.advisory)),
         costs=tuple(one for one in others if is_cost(one.advisory)),
         questions=asked(one for one in shown if one.match is Match.DEPENDS and decides(one.advisory)),

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from packaging.version import Version
 
-from dsregress.advisories.advisory import Advisory, FactCondition
+from dsregress.advisories.advisory import Advisory, FactCondition, Remedy
 from dsregress.advisories.job_facts import FACTS, OneOf, stand_in
 
 
@@ -52,6 +52,7 @@ class Matched(msgspec.Struct, frozen=True, kw_only=True):
     open_packages: tuple[str, ...] = ()  #: packages whose release was not stated
     not_run: tuple[str, ...] = ()  #: "deepspeed 0.19.9", "ZeRO stage 3": why nothing is known
     beside_affected: bool = False  #: all else holds, and each release that was not run is next to one with the problem
+    remedies: tuple[Remedy, ...] = ()  #: that end it, the best first, of those that an answer tells (`remedy_choice`)
 
 
 def match_advisories(advisories: Iterable[Advisory], job: KnownJob) -> tuple[Matched, ...]:
@@ -82,6 +83,14 @@ def match_advisory(advisory: Advisory, job: KnownJob) -> Matched:
     )
 
 
+def is_newly_matched(one: Matched, before: Mapping[str, Matched]) -> bool:
+    """Return True if an advisory did not concern a job ``before``, or was not known to depend on anything, and now does."""
+    earlier = before[one.advisory.id]
+    if one.match is Match.CONCERNED:
+        return earlier.match is not Match.CONCERNED
+    return earlier.match in (Match.FREE, Match.UNKNOWN) if one.match is Match.DEPENDS else earlier.match is Match.FREE
+
+
 def match_facts(advisory: Advisory, job: KnownJob) -> Match:
     """Return the answer as far as the job's facts and packages give it, whatever the releases: `Match.CONCERNED` if the
     advisory is about such a job."""
@@ -103,6 +112,18 @@ def packages_of_advisory(advisory: Advisory) -> tuple[str, ...]:
 def known_packages(advisories: Iterable[Advisory]) -> frozenset[str]:
     """Return the packages that any advisory is about."""
     return frozenset(package for one in advisories for package in packages_of_advisory(one))
+
+
+def known_versions(advisories: Iterable[Advisory], package: str) -> list[str]:
+    """Return the releases of a package that any advisory knows, in order."""
+    found = {
+        version
+        for one in advisories
+        for each in one.ranges
+        if each.package == package
+        for version in (*each.affected, *each.unaffected)
+    }
+    return sorted(found, key=parsed)
 
 
 class _Part:

@@ -13,21 +13,28 @@ from enum import Enum
 import msgspec
 
 from dsregress.advisories.advisory import Advisory, AdvisoryKind, Remedy, Ruling
+from dsregress.advisories.effects import decides, ends_the_job, is_cost, is_grave
 from dsregress.advisories.job_facts import FACTS
 from dsregress.advisories.matching import (
     KnownJob,
     Match,
     Matched,
     is_affected,
+    is_newly_matched,
+    known_versions,
     match_advisories,
     match_facts,
     packages_of_advisory,
     parsed,
 )
-
-_COSTS = frozenset((AdvisoryKind.SLOWER, AdvisoryKind.MORE_WORK))
-_ENDS_THE_JOB = frozenset((AdvisoryKind.CRASHES, AdvisoryKind.HANGS, AdvisoryKind.OUT_OF_MEMORY))
-_WRONG = frozenset((AdvisoryKind.TRAINS_WRONG, AdvisoryKind.SAVES_WRONG))
+from dsregress.advisories.remedy_choice import (
+    Arising,
+    advised,
+    arising_with,
+    chosen_remedies,
+    ending_remedies,
+    is_another_job,
+)
 
 
 class Verdict(Enum):
@@ -44,13 +51,6 @@ class SetBefore(msgspec.Struct, frozen=True, kw_only=True):
 
     matched: Matched
     remedies: tuple[Remedy, ...] = ()
-
-
-class Arising(msgspec.Struct, frozen=True, kw_only=True):
-    """An advisory that comes to concern the job, or may, with a remedy of another one."""
-
-    remedy: Remedy
-    matched: Matched
 
 
 class Skipped(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,26 +87,12 @@ class UpgradeAnswer(msgspec.Struct, frozen=True, kw_only=True):
     ungrounded: tuple[str, ...] = ()  #: packages that change, all that is known of which depends on what was not stated
 
 
-def is_cost(advisory: Advisory) -> bool:
-    """Return True if an advisory is only of time or work."""
-    return advisory.kind in _COSTS
-
-
-def ends_the_job(advisory: Advisory) -> bool:
-    """Return True if a job that has it does not train."""
-    return advisory.kind in _ENDS_THE_JOB
-
-
-def is_grave(advisory: Advisory) -> bool:
-    """Return True if a job that has it does not train, or trains or saves what is wrong."""
-    return ends_the_job(advisory) or advisory.kind in _WRONG
-
-
 def judge_upgrade(advisories: Sequence[Advisory], old: KnownJob, new: KnownJob) -> UpgradeAnswer:
     """Return the verdict on going from a job to the same one with other releases."""
     answer = _judged(advisories, old, new, match_advisories(advisories, old))
     instead = _instead(advisories, old, new, answer) if answer.verdict is Verdict.NO else {}
-    return msgspec.structs.replace(answer, instead=instead, skipped=tuple(_skipped(advisories, old, new, answer)))
+    skipped = tuple(_skipped(advisories, old, new, answer))
+    return msgspec.structs.replace(_advised(advisories, new, answer), instead=instead, skipped=skipped)
 
 
 def judge_release(advisories: Sequence[Advisory], job: KnownJob, package: str) -> UpgradeAnswer:
@@ -114,7 +100,25 @@ def judge_release(advisories: Sequence[Advisory], job: KnownJob, package: str) -
     others = {name: version for name, version in job.versions.items() if name != package}
     old = KnownJob(versions=others, facts=job.facts, absent=job.absent)
     nothing = tuple(Matched(advisory=one, match=Match.FREE) for one in advisories if not one.withdrawn)
-    return _judged(advisories, old, job, nothing)
+    return _advised(advisories, job, _judged(advisories, old, job, nothing))
+
+
+def _advised(advisories: Sequence[Advisory], job: KnownJob, answer: UpgradeAnswer) -> UpgradeAnswer:
+    """Return the answer with the remedies to name for its reasons, and what comes with them."""
+    conditions = tuple(
+        SetBefore(
+            matched=advised(advisories, one.matched, job),
+            remedies=chosen_remedies(advisories, one.matched, job, one.remedies),
+        )
+        for one in answer.conditions
+    )
+    named = [remedy for one in conditions for remedy in one.remedies]
+    return msgspec.structs.replace(
+        answer,
+        against=tuple(advised(advisories, one, job) for one in answer.against),
+        conditions=conditions,
+        arising=tuple(arising_with(advisories, job, named)),
+    )
 
 
 def _judged(advisories: Sequence[Advisory], old: KnownJob, new: KnownJob, matched: Iterable[Matched]) -> UpgradeAnswer:
@@ -141,8 +145,8 @@ def _judged(advisories: Sequence[Advisory], old: KnownJob, new: KnownJob, matche
         elif one.advisory.ruling is Ruling.FAULT:
             kept.append(one)
     named = {one.advisory.id for one in (*against, *kept, *(each.matched for each in conditions))}
-    others = [one for one in concerned if one.advisory.id not in named and _is_new(one, before)]
-    open_ones = [one for one in after if one.match in (Match.DEPENDS, Match.UNKNOWN) and _is_new(one, before)]
+    others = [one for one in concerned if one.advisory.id not in named and is_newly_matched(one, before)]
+    open_ones = [one for one in after if one.match in (Match.DEPENDS, Match.UNKNOWN) and is_newly_matched(one, before)]
     changed = [name for name, version in new.versions.items() if old.versions.get(name) != version]
     coverage = {name: _coverage(advisories, new, name) for name in changed}
     uncovered = tuple(name for name in changed if coverage[name] is Match.FREE)
@@ -164,7 +168,6 @@ def _judged(advisories: Sequence[Advisory], old: KnownJob, new: KnownJob, matche
         ),
         against=tuple(against),
         conditions=tuple(conditions),
-        arising=tuple(_arising(advisories, new, conditions)),
         depends=depends,
         hinges=hinges,
         unknown=tuple(unknown),
@@ -217,22 +220,6 @@ def _reached_verdict(against: Sequence[Matched], conditions: Sequence[SetBefore]
     return Verdict.IF_SET if conditions else Verdict.YES
 
 
-def decides(advisory: Advisory) -> bool:
-    """Return True for a fault that is no cost, for a default that changed, and for a change that ends the job."""
-    if is_cost(advisory):
-        return False
-    ends_or_resets = ends_the_job(advisory) or advisory.kind is AdvisoryKind.DEFAULT_CHANGED
-    return advisory.ruling is Ruling.FAULT or (advisory.ruling is Ruling.CHANGE and ends_or_resets)
-
-
-def _is_new(one: Matched, before: Mapping[str, Matched]) -> bool:
-    """Return True if the old job has another answer than this."""
-    earlier = before[one.advisory.id]
-    if one.match is Match.CONCERNED:
-        return earlier.match is not Match.CONCERNED
-    return earlier.match in (Match.FREE, Match.UNKNOWN) if one.match is Match.DEPENDS else earlier.match is Match.FREE
-
-
 def _is_open_in_both(one: Matched, before: Mapping[str, Matched]) -> bool:
     """Return True if it depends on what was not stated whether both jobs end, or train or save what is wrong."""
     both = (one.match, before[one.advisory.id].match)
@@ -248,52 +235,6 @@ def _is_question(one: Matched) -> bool:
     return one.match is Match.DEPENDS and not is_cost(one.advisory)
 
 
-def ending_remedies(one: Matched, job: KnownJob, old: KnownJob | None = None) -> tuple[Remedy, ...]:
-    """Return the remedies that end a problem without another release of a package that the upgrade changes: settings, and
-    releases of other packages, each with which the advisory no longer concerns the job."""
-    moved = {name for name, version in job.versions.items() if old is not None and old.versions.get(name) != version}
-    found = []
-    for remedy in one.advisory.remedies:
-        if remedy.package:
-            if remedy.package in moved or remedy.package not in job.versions or not remedy.version:
-                continue
-            tried = job.changed(versions={remedy.package: remedy.version})
-        elif remedy.fact:
-            tried = job.changed(facts={remedy.fact: remedy.value})
-        else:
-            continue
-        if match_advisories([one.advisory], tried)[0].match is Match.FREE:
-            found.append(remedy)
-    return tuple(found)
-
-
-#: Facts whose value is a choice of what is trained, or of what fits: nobody changes it for an upgrade if a release will do.
-_OF_THE_JOB = frozenset((
-    *("zero_stage", "dtype", "world_size", "gradient_accumulation_steps", "model", "model_outputs", "objective"),
-    *("lora_rank", "lora", "trainer", "device", "task", "integration"),
-    *("offload_optimizer", "offload_param", "gradient_checkpointing", "frozen", "torch_autocast", "evaluate", "checkpoint"),
-))  # fmt: skip
-
-
-def is_another_job(remedy: Remedy) -> bool:
-    """Return True if a remedy changes what the job trains, or what it needs."""
-    keeps_checkpointing = remedy.fact == "gradient_checkpointing" and remedy.value != "none"
-    return remedy.fact in _OF_THE_JOB and not keeps_checkpointing
-
-
-def _arising(advisories: Sequence[Advisory], new: KnownJob, conditions: Sequence[SetBefore]) -> Iterator[Arising]:
-    """Yield the advisories that come to concern the job, or may, once a remedy's setting is set."""
-    seen: set[str] = set()
-    without = {one.advisory.id: one.match for one in match_advisories(advisories, new)}
-    for remedy in (each for condition in conditions for each in condition.remedies if each.fact):
-        tried = new.changed(facts={remedy.fact: remedy.value})
-        for one in match_advisories(advisories, tried):
-            is_worse = one.match in (Match.CONCERNED, Match.DEPENDS) and without[one.advisory.id] is Match.FREE
-            if is_worse and decides(one.advisory) and one.advisory.id not in seen:
-                seen.add(one.advisory.id)
-                yield Arising(remedy=remedy, matched=one)
-
-
 def _gained(before: Mapping[str, Matched], after: Iterable[Matched]) -> Iterator[Matched]:
     """Yield the answers for the old job of those that no longer concern the new one: faults that end, improvements that
     begin."""
@@ -305,18 +246,6 @@ def _gained(before: Mapping[str, Matched], after: Iterable[Matched]) -> Iterator
             yield one
         elif ends and one.advisory.ruling is Ruling.FAULT:
             yield earlier
-
-
-def known_versions(advisories: Iterable[Advisory], package: str) -> list[str]:
-    """Return the releases of a package that any advisory knows, in order."""
-    found = {
-        version
-        for one in advisories
-        for each in one.ranges
-        if each.package == package
-        for version in (*each.affected, *each.unaffected)
-    }
-    return sorted(found, key=parsed)
 
 
 def _partner_versions(against: Sequence[Matched], package: str) -> Iterator[str]:

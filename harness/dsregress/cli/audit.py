@@ -156,7 +156,7 @@ def audit_command(packages: AuditedPackages, job: JobOptions, ignored: tuple[str
         write_answer(
             lambda: audit_answer.audit_text(audit, old),
             (run.json_file, lambda: audit_json.audit_json(audit, old)),
-            (run.markdown, lambda: audit_comment.audit_comment(audit, old)),
+            (run.markdown, lambda: audit_comment.audit_comment(audit)),
             (run.sarif, lambda: audit_sarif.audit_sarif(audit, old, named)),
         )
         return EXIT_REGRESSION if audit.concerned else EXIT_OK

@@ -12,10 +12,10 @@ from dsregress.advice.release_advice import Advice, Rulings
 from dsregress.advisories.advisory import Advisory
 from dsregress.advisories.auditing import StatedJob
 from dsregress.advisories.job_facts import Fact, Facts
-from dsregress.advisories.matching import KnownJob, known_packages
+from dsregress.advisories.matching import KnownJob, known_packages, known_versions
 from dsregress.advisories.measured_jobs import reader_facts
 from dsregress.advisories.pinning import choose_release
-from dsregress.advisories.upgrading import UpgradeAnswer, judge_release, known_versions
+from dsregress.advisories.upgrading import UpgradeAnswer, judge_release
 from dsregress.cli import options
 from dsregress.cli.ignored_advisories import heeded_advisories
 from dsregress.cli.lines import print_note

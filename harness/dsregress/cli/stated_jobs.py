@@ -8,10 +8,9 @@ from pathlib import Path
 from dsregress.advisories.advisory import Advisory
 from dsregress.advisories.auditing import StatedJob
 from dsregress.advisories.job_facts import Fact, OneOf, contradiction, merged_facts, said_fact, said_text
-from dsregress.advisories.matching import known_packages
+from dsregress.advisories.matching import known_packages, known_versions
 from dsregress.advisories.shipped import read_advisories
 from dsregress.advisories.stated.launch import facts_of_file, facts_of_line, misspelt_keys
-from dsregress.advisories.upgrading import known_versions
 from dsregress.cli.configured_job import WHERE, configured_packages
 from dsregress.cli.lines import print_note
 from dsregress.cli.named_files import STDIN, read_named

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dsregress.advisories.advisory import Advisory, PartnerCondition, ReleaseRange, Remedy
 from dsregress.advisories.job_facts import FACTS
 from dsregress.advisories.osv import event_ranges
-from dsregress.advisories.upgrading import is_another_job
+from dsregress.advisories.remedy_choice import is_another_job
 
 #: Words with which a remedy's text begins if it is a whole request.
 _VERBS = frozenset((

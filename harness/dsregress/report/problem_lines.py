@@ -9,7 +9,7 @@ import msgspec
 from dsregress.advice.assessment import Assessment
 from dsregress.advice.other_packages import other_packages
 from dsregress.advisories.advisory import Advisory, Remedy, Ruling
-from dsregress.advisories.upgrading import is_another_job
+from dsregress.advisories.remedy_choice import is_another_job
 from dsregress.compare import Problem, ProblemKind
 from dsregress.compare.finding_groups import kind_of
 from dsregress.compare.metrics import WEIGHT_PRECISION

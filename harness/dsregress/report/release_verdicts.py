@@ -9,7 +9,8 @@ import msgspec
 
 from dsregress.advice.soundness import Soundness
 from dsregress.advisories.advisory import Advisory
-from dsregress.advisories.upgrading import UpgradeAnswer, Verdict, decides
+from dsregress.advisories.effects import decides
+from dsregress.advisories.upgrading import UpgradeAnswer, Verdict
 from dsregress.compare import ProblemKind
 from dsregress.compare.finding_groups import kind_of
 from dsregress.compare.metrics import BY_NAME

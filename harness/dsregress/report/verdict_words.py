@@ -6,8 +6,10 @@ from collections.abc import Sequence
 
 from dsregress.advisories.advisory import Remedy
 from dsregress.advisories.auditing import Question, StatedJob, asked
+from dsregress.advisories.effects import decides
 from dsregress.advisories.matching import Matched, condition_text, packages_of_advisory
-from dsregress.advisories.upgrading import UpgradeAnswer, Verdict, decides, is_another_job
+from dsregress.advisories.remedy_choice import is_another_job
+from dsregress.advisories.upgrading import UpgradeAnswer, Verdict
 from dsregress.model import AXES
 from dsregress.probe.factor import either
 from dsregress.report.advisory_words import remedy_request

@@ -17,7 +17,7 @@ from tests.unit.docs import findings_page, reproducer_page
 
 #: The comparisons that results/findings.md shows, and the default set of before, which has other packages.
 COMPARED = (
-    ("2026-11-27.jsonl.gz", "0.15.0"),
+    ("2026-11-28.jsonl.gz", "0.15.0"),
     ("2026-11-26.jsonl.gz", "0.15.0"),
     ("2026-11-21-bisect.jsonl.gz", "transformers==4.45.2"),
     ("2026-11-24-trainer-lora.jsonl.gz", "0.15.0"),

@@ -24,7 +24,7 @@ def nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def test_without_results_the_advisories_answer_as_they_do_with_some(nothing: str) -> None:
     measured, unmeasured = (
-        recommend("trainer_lora", "--results", one) for one in (str(ROOT / "results" / "2026-11-27.jsonl.gz"), nothing)
+        recommend("trainer_lora", "--results", one) for one in (str(ROOT / "results" / "2026-11-28.jsonl.gz"), nothing)
     )
     assert measured.return_value == unmeasured.return_value == 0
     pinned = "pin deepspeed 0.19.8, if you have the memory for 1 leak (below); open, below: "

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from dsregress.advisories.advisory import Advisory, AdvisoryKind, Remedy
 from dsregress.advisories.auditing import Audit, Question, StatedJob, asked
+from dsregress.advisories.effects import decides
 from dsregress.advisories.job_facts import FACTS, Fact, choices
 from dsregress.advisories.matching import (
     Match,
@@ -16,7 +17,8 @@ from dsregress.advisories.matching import (
     packages_of_advisory,
     value_text,
 )
-from dsregress.advisories.upgrading import Skipped, UpgradeAnswer, decides, ending_remedies, is_another_job
+from dsregress.advisories.remedy_choice import Arising, is_another_job
+from dsregress.advisories.upgrading import Skipped, UpgradeAnswer
 from dsregress.model import AXES
 from dsregress.probe.factor import either
 from dsregress.report.advisory_words import remedy_request
@@ -42,6 +44,7 @@ def audit_text(audit: Audit, job: StatedJob) -> str:
     sections = [
         [audit_headline(audit)],
         *(list(_advisory_lines(one, job)) for one in audit.concerned),
+        [*_arising_lines(audit.arising)],
         [*_also(audit)],
         [*_question_lines(audit.questions)],
         [*_closing(audit, job)],
@@ -102,7 +105,7 @@ def upgrade_sections(answer: UpgradeAnswer, old: StatedJob | None, new: StatedJo
     changing = [one for one in answer.depends if not decides(one.advisory)]
     return [
         *reason_sections(answer, old, new),
-        [*_arising_lines(answer)],
+        [*_arising_lines(answer.arising)],
         [*_titled("changes", [*answer.changes, *changing], _change_line)],
         [*_gain_lines(answer.gained)],
         [*_titled("in both, and not ended by it", answer.kept, _kept_line)],
@@ -124,16 +127,15 @@ def _advisory_lines(one: Matched, job: StatedJob, old: StatedJob | None = None) 
     if advisory.size:
         yield f"  size: {advisory.size}"
     yield f"  because: {', '.join(_reasons(advisory, job))}"
-    if remedies := [remedy_request(each) for each in _told(one, job)]:
+    if remedies := [remedy_request(each) for each in _told(one)]:
         yield f"  remedy: {'; or '.join(remedies[:4])}"
     else:
         yield "  remedy: none is known"
 
 
-def _told(one: Matched, job: StatedJob) -> tuple[Remedy, ...]:
+def _told(one: Matched) -> tuple[Remedy, ...]:
     """Return the remedies to name: those that end it, of which releases are one."""
-    ending = ending_remedies(one, job.job)
-    return ending or tuple(each for each in one.advisory.remedies if not each.package and not each.fact)
+    return one.remedies or tuple(each for each in one.advisory.remedies if not each.package and not each.fact)
 
 
 def _concerned_too(advisory: Advisory, old: StatedJob) -> bool:
@@ -205,8 +207,8 @@ def _is_silent(advisory: Advisory) -> bool:
     return advisory.kind is AdvisoryKind.TRAINS_WRONG
 
 
-def _arising_lines(answer: UpgradeAnswer) -> Iterator[str]:
-    for one in answer.arising:
+def _arising_lines(arising: Sequence[Arising]) -> Iterator[str]:
+    for one in arising:
         conditions = [condition_text(each) for each in one.matched.open]
         when = f", with {enumeration(conditions)}" if conditions else ""
         remedies = [remedy_request(each) for each in one.matched.advisory.remedies if each.fact]

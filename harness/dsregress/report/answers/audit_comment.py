@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from dsregress.advisories.auditing import Audit, StatedJob
 from dsregress.advisories.matching import Matched
-from dsregress.advisories.upgrading import UpgradeAnswer, ending_remedies
+from dsregress.advisories.upgrading import UpgradeAnswer
 from dsregress.report.advisory_words import remedy_request
 from dsregress.report.answers.audit_answer import audit_headline
 from dsregress.report.plain_text import markdown, plain
@@ -19,18 +19,16 @@ MOST_LINES = 15
 _MOST_IDS = 6
 
 
-def audit_comment(audit: Audit, job: StatedJob) -> str:
+def audit_comment(audit: Audit) -> str:
     """Return the answer for a job as it is, ending in a newline."""
     rest = [f"costs: {_ids(audit.costs)}"] if audit.costs else []
-    return comment_text(audit_headline(audit), [_reason(one, job) for one in audit.concerned], rest)
+    return comment_text(audit_headline(audit), [_reason(one) for one in audit.concerned], rest)
 
 
 def upgrade_comment(answer: UpgradeAnswer, old: StatedJob, new: StatedJob, command: str) -> str:
     """Return the answer for an upgrade, ending in a newline. ``command`` measures what is not known."""
     reasons = [*answer.against, *(one.matched for one in answer.conditions)]
-    return comment_text(
-        upgrade_headline(answer, old, new), [_reason(one, new) for one in reasons], _rest(answer, command)
-    )
+    return comment_text(upgrade_headline(answer, old, new), [_reason(one) for one in reasons], _rest(answer, command))
 
 
 def comment_text(headline: str, reasons: Sequence[str], rest: Sequence[str]) -> str:
@@ -44,9 +42,9 @@ def comment_text(headline: str, reasons: Sequence[str], rest: Sequence[str]) -> 
     return "\n".join([*lines, *(f"- {item}" for item in items)]) + "\n"
 
 
-def _reason(one: Matched, job: StatedJob) -> str:
+def _reason(one: Matched) -> str:
     """Return an advisory that decides, with what ends it: one line."""
-    remedies = [remedy_request(each) for each in ending_remedies(one, job.job)]
+    remedies = [remedy_request(each) for each in one.remedies]
     ends = f"; {' or '.join(remedies[:2])}" if remedies else ""
     return f"{markdown(one.advisory.id)} {markdown(one.advisory.kind.value)}: {markdown(one.advisory.title + ends)}"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 import unicodedata
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 from rich import box
@@ -97,23 +97,30 @@ def _screen_lines(screen: FirstScreen, width: int, say: Say) -> tuple[list[Text]
     asked = message("Your upgrade: {command}", command=screen.upgrade)
     upgrade = [Text(say(asked), overflow="ignore")] if screen.upgrade else []
     rows = sum(-(-line.cell_len // width) for line in upgrade)
-    releases = [say(line.words.releases) for line in screen.problems]
-    beside = [*releases, *(one for line in screen.problems for one in line.words.advisories)]
-    column = min(_MOST_RELEASES, max(map(cell_len, beside), default=0))
-    room = MOST_LINES - len(lines) - rows - len(_wrapped(say(_see_more(len(releases))), width))
+    column = _releases_column(screen.problems, say)
+    room = MOST_LINES - len(lines) - rows - len(_wrapped(say(_see_more(len(screen.problems))), width))
     for most in (_MOST_BLOCK, _CUT_BLOCK):
         blocks = {line.number: list(_problem_block(line, column, width, most, say)) for line in screen.problems}
         shown = _shown(screen, blocks, room)
         if _line_count(screen, blocks) <= room:
             break
+    told = [line for line in screen.problems if line.number in shown]
+    column = _releases_column(told, say)  # narrower without those that only the details have
+    blocks = {line.number: list(_problem_block(line, column, width, most, say)) for line in told}
     above = len(lines)
     for section in screen.sections:
         own = [text for line in section.problems if line.number in shown for text in blocks[line.number]]
         lines += [Text(say(_section_title(section, shown)), style="bold"), *own] if own else []
-    lines += [*upgrade, *_wrapped(say(_see_more(len(releases) - len(shown))), width)]
+    lines += [*upgrade, *_wrapped(say(_see_more(len(screen.problems) - len(shown))), width)]
     if len(lines) + rows - len(upgrade) < MOST_LINES:
         lines.insert(above, Text())
     return lines, shown
+
+
+def _releases_column(problems: Iterable[ProblemLine], say: Say) -> int:
+    """Return the width of what stands beside problems."""
+    beside = [text for line in problems for text in (say(line.words.releases), *line.words.advisories)]
+    return min(_MOST_RELEASES, max(map(cell_len, beside), default=0))
 
 
 def _figures(screen: FirstScreen, width: int, say: Say) -> list[Text]:

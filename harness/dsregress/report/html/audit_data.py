@@ -9,9 +9,10 @@ import msgspec
 
 from dsregress.advisories.advisory import Advisory, AdvisoryKind, FactCondition, Remedy, Ruling
 from dsregress.advisories.auditing import COMMON_FACTS
+from dsregress.advisories.effects import decides, ends_the_job, is_cost, is_grave
 from dsregress.advisories.job_facts import CONSEQUENCES, FACTS, STAND_INS, OneOf
 from dsregress.advisories.matching import condition_text, known_packages
-from dsregress.advisories.upgrading import decides, ends_the_job, is_another_job, is_cost, is_grave
+from dsregress.advisories.remedy_choice import is_another_job
 from dsregress.model import AXES
 from dsregress.report import urls
 from dsregress.report.advisory_words import remedy_request

@@ -9,9 +9,9 @@ import msgspec
 
 from dsregress.advisories.auditing import COMMON_FACTS, StatedJob
 from dsregress.advisories.job_facts import FACTS
-from dsregress.advisories.matching import known_packages, parsed
+from dsregress.advisories.matching import known_packages, known_versions, parsed
 from dsregress.advisories.shipped import read_advisories
-from dsregress.advisories.upgrading import judge_upgrade, known_versions
+from dsregress.advisories.upgrading import judge_upgrade
 from dsregress.probe.factor import Factor, among
 from dsregress.report import urls
 from dsregress.report.context import ReportContext

@@ -170,15 +170,39 @@ globalThis.dsregressAudit = (() => {
     const earlier = before.get(one.advisory.id);
     return one.match === "unknown" && earlier.notRun.join() !== one.notRun.join();
   };
-  const endingRemedies = (data, one, job, old) => one.advisory.remedies.filter((remedy) => {
-    let tried = null;
-    if (remedy.package) {
-      const version = job.versions[remedy.package];
-      if (version === undefined || !remedy.version || old.versions[remedy.package] !== version) return false;
-      tried = changed(data, job, { [remedy.package]: remedy.version });
-    } else if (remedy.fact) tried = changed(data, job, {}, { [remedy.fact]: remedy.value });
-    return tried !== null && matched(data, one.advisory, tried).match === "free";
-  });
+  const withRemedy = (data, job, remedy) => {
+    if (remedy.package) return remedy.package in job.versions && remedy.version ? changed(data, job, { [remedy.package]: remedy.version }) : null;
+    return remedy.fact ? changed(data, job, {}, { [remedy.fact]: remedy.value }) : null;
+  };
+  const isEnding = (data, advisory, job, remedy) => {
+    const tried = withRemedy(data, job, remedy);
+    return tried !== null && matched(data, advisory, tried).match === "free";
+  };
+  const newerRemedies = (data, remedy) => !remedy.version ? [] : knownVersions(data.advisories, remedy.package)
+    .filter((version) => compared(version, remedy.version) > 0)
+    .map((version) => ({ ...remedy, version, request: remedy.request.replaceAll(remedy.version, version) }));
+  // 2: it brings the job another fault; 1: it may bring a grave one
+  const broughtBy = (data, job, remedy, before) => {
+    const brought = matchAll(data, withRemedy(data, job, remedy)).filter((one) => one.advisory.decides && isNew(one, before));
+    if (brought.some((one) => one.match === "concerned")) return 2;
+    return brought.some((one) => one.match === "depends" && one.advisory.is_grave) ? 1 : 0;
+  };
+  const endingRemedies = (data, one, job, old) => {
+    const moved = (name) => old.versions[name] !== job.versions[name];
+    return one.advisory.remedies.filter((remedy) => !(remedy.package && moved(remedy.package)) && isEnding(data, one.advisory, job, remedy));
+  };
+  const chosenRemedies = (data, one, job, ending) => {
+    const before = new Map(matchAll(data, job).map((each) => [each.advisory.id, each]));
+    const found = ending.map((remedy) => {
+      let [best, brought] = [remedy, broughtBy(data, job, remedy, before)];
+      for (const newer of brought ? newerRemedies(data, remedy) : []) {
+        const less = isEnding(data, one.advisory, job, newer) ? broughtBy(data, job, newer, before) : brought;
+        if (less < brought) [best, brought] = [newer, less];
+      }
+      return { best, isLast: brought === 2 };
+    });
+    return [...found.filter((each) => !each.isLast), ...found.filter((each) => each.isLast)].map((each) => each.best);
+  };
   const knownVersions = (advisories, name) => {
     const ranges = advisories.flatMap((one) => one.ranges).filter((one) => one.package === name);
     return unique(ranges.flatMap((one) => [...one.affected, ...one.unaffected])).sort(compared);
@@ -370,6 +394,7 @@ globalThis.dsregressAudit = (() => {
     const now = changed(data, old, versions);
     const before = matchAll(data, old);
     const answer = judged(data, old, now, before);
+    answer.conditions = answer.conditions.map((one) => ({ ...one, remedies: chosenRemedies(data, one.matched, now, one.remedies) }));
     answer.instead = answer.verdict === "no" ? insteadOf(data, old, now, answer, before) : {};
     answer.skipped = skippedBetween(data, old, now);
     answer.questions = asked(data, answer.depends.filter((one) => one.advisory.decides));

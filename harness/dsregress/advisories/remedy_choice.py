@@ -1,0 +1,130 @@
+"""The remedies to name for a job: those that end a problem of it, with what they bring. Pure.
+
+A release that ends one fault may have another one. Where that is known, the next release without it is named in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import IntEnum
+
+import msgspec
+
+from dsregress.advisories.advisory import Advisory, Remedy
+from dsregress.advisories.effects import decides, is_grave
+from dsregress.advisories.matching import (
+    KnownJob,
+    Match,
+    Matched,
+    is_newly_matched,
+    known_versions,
+    match_advisories,
+    parsed,
+)
+
+
+class Arising(msgspec.Struct, frozen=True, kw_only=True):
+    """An advisory that comes to concern the job, or may, with a remedy of another one."""
+
+    remedy: Remedy
+    matched: Matched
+
+
+#: Facts whose value is a choice of what is trained, or of what fits: nobody changes it for an upgrade if a release will do.
+_OF_THE_JOB = frozenset((
+    *("zero_stage", "dtype", "world_size", "gradient_accumulation_steps", "model", "model_outputs", "objective"),
+    *("lora_rank", "lora", "trainer", "device", "task", "integration"),
+    *("offload_optimizer", "offload_param", "gradient_checkpointing", "frozen", "torch_autocast", "evaluate", "checkpoint"),
+))  # fmt: skip
+
+
+def is_another_job(remedy: Remedy) -> bool:
+    """Return True if a remedy changes what the job trains, or what it needs."""
+    keeps_checkpointing = remedy.fact == "gradient_checkpointing" and remedy.value != "none"
+    return remedy.fact in _OF_THE_JOB and not keeps_checkpointing
+
+
+class _Brought(IntEnum):
+    """A fault that a job has not yet."""
+
+    NOTHING = 0
+    MAYBE_GRAVE = 1  #: one that may concern it, and would be grave
+    FAULT = 2
+
+
+def ending_remedies(one: Matched, job: KnownJob, old: KnownJob | None = None) -> tuple[Remedy, ...]:
+    """Return the remedies that end a problem without another release of a package that the upgrade from ``old`` changes:
+    settings, and releases of other packages."""
+    moved = {name for name, version in job.versions.items() if old is not None and old.versions.get(name) != version}
+    remedies = (each for each in one.advisory.remedies if each.package not in moved)
+    return tuple(each for each in remedies if _ends(one.advisory, each, job))
+
+
+def chosen_remedies(
+    advisories: Sequence[Advisory], one: Matched, job: KnownJob, ending: Iterable[Remedy]
+) -> tuple[Remedy, ...]:
+    """Return the remedies to name, of those that end a problem; those that bring the job another fault come last."""
+    before = {each.advisory.id: each for each in match_advisories(advisories, job)}
+    found: list[tuple[bool, Remedy]] = []
+    for remedy in ending:
+        best, brought = remedy, _brought(advisories, remedy, job, before)
+        for newer in _newer(advisories, remedy) if brought else ():
+            if _ends(one.advisory, newer, job) and (less := _brought(advisories, newer, job, before)) < brought:
+                best, brought = newer, less
+        found.append((brought is _Brought.FAULT, best))
+    return tuple(remedy for _, remedy in sorted(found, key=lambda each: each[0]))
+
+
+def advised(advisories: Sequence[Advisory], one: Matched, job: KnownJob) -> Matched:
+    """Return an advisory that concerns a job with its remedies for it, whatever release they take."""
+    return msgspec.structs.replace(one, remedies=chosen_remedies(advisories, one, job, ending_remedies(one, job)))
+
+
+def _with_remedy(job: KnownJob, remedy: Remedy) -> KnownJob | None:
+    """Return the job with a remedy; None if that is no release of a package that it has, and no setting."""
+    if remedy.package:
+        is_release = remedy.package in job.versions and remedy.version
+        return job.changed(versions={remedy.package: remedy.version}) if is_release else None
+    return job.changed(facts={remedy.fact: remedy.value}) if remedy.fact else None
+
+
+def _ends(advisory: Advisory, remedy: Remedy, job: KnownJob) -> bool:
+    tried = _with_remedy(job, remedy)
+    return tried is not None and match_advisories([advisory], tried)[0].match is Match.FREE
+
+
+def _newer(advisories: Sequence[Advisory], remedy: Remedy) -> Iterator[Remedy]:
+    """Yield the releases after that of a remedy."""
+    for version in known_versions(advisories, remedy.package) if remedy.version else ():
+        if parsed(version) > parsed(remedy.version):
+            yield msgspec.structs.replace(remedy, text=remedy.text.replace(remedy.version, version), version=version)
+
+
+def _brought(advisories: Sequence[Advisory], remedy: Remedy, job: KnownJob, before: Mapping[str, Matched]) -> _Brought:
+    """Return the worst that a remedy brings the job."""
+    new = list(_newly_matched(advisories, remedy, job, before))
+    if any(one.match is Match.CONCERNED for one in new):
+        return _Brought.FAULT
+    return _Brought.MAYBE_GRAVE if any(is_grave(one.advisory) for one in new) else _Brought.NOTHING
+
+
+def _newly_matched(
+    advisories: Sequence[Advisory], remedy: Remedy, job: KnownJob, before: Mapping[str, Matched]
+) -> Iterator[Matched]:
+    """Yield the faults that concern the job, or may, once it has a remedy, and did not ``before``."""
+    tried = _with_remedy(job, remedy)
+    for one in match_advisories(advisories, tried) if tried is not None else ():
+        if one.match in (Match.CONCERNED, Match.DEPENDS) and decides(one.advisory) and is_newly_matched(one, before):
+            yield one
+
+
+def arising_with(advisories: Sequence[Advisory], job: KnownJob, remedies: Iterable[Remedy]) -> Iterator[Arising]:
+    """Yield the advisories that come to concern the job with one of these remedies, each once; with a setting, those that
+    may, too."""
+    before = {one.advisory.id: one for one in match_advisories(advisories, job)}
+    seen: set[str] = set()
+    for remedy in remedies:
+        for one in _newly_matched(advisories, remedy, job, before):
+            if (remedy.fact or one.match is Match.CONCERNED) and one.advisory.id not in seen:
+                seen.add(one.advisory.id)
+                yield Arising(remedy=remedy, matched=one)

@@ -1,0 +1,68 @@
+"""Which remedies a job is told of, and what comes with them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dsregress.advisories.advisory import Advisory, AdvisoryKind, Remedy
+from dsregress.advisories.auditing import Audit, audit_job
+from dsregress.advisories.matching import KnownJob
+from tests.builders.advisories import advisory
+
+#: Of the problem: 0.17.0 and 0.18.0 have it, 0.19.0 ends it.
+TO_FIXED = Remedy(text="use 0.19.0", package="deepspeed", version="0.19.0")
+BEFORE = Remedy(text="use 0.16.0", package="deepspeed", version="0.16.0")
+SETTING = Remedy(text="no offload", fact="offload_optimizer", value=False)
+
+
+def audited(*advisories: Advisory, **facts: Any) -> Audit:
+    return audit_job(advisories, KnownJob(versions={"deepspeed": "0.18.0"}, facts=facts))
+
+
+def told(found: Audit) -> list[str]:
+    """Return the remedies of the first advisory that concerns the job."""
+    return [remedy.text for remedy in found.concerned[0].remedies]
+
+
+def test_the_release_that_ends_a_fault_is_named() -> None:
+    found = audited(advisory(remedies=[TO_FIXED]))
+    assert (told(found), found.arising) == (["use 0.19.0"], ())
+
+
+def test_a_release_with_another_fault_gives_way_to_the_next_one_without() -> None:
+    other = advisory(2, affected=["0.19.0"], unaffected=["0.18.0", "0.20.0", "0.21.0"])
+    found = audited(advisory(remedies=[TO_FIXED], unaffected=["0.16.0", "0.19.0", "0.21.0"]), other)
+    assert (told(found), found.arising) == (["use 0.20.0"], ())
+
+
+def test_a_release_that_may_crash_gives_way_to_the_next_one_that_cannot() -> None:
+    crash = advisory(
+        2,
+        kind=AdvisoryKind.CRASHES,
+        affected=["0.19.0"],
+        unaffected=["0.18.0", "0.20.0"],
+        needs={"resume": ([True], [False])},
+    )
+    problem = advisory(remedies=[TO_FIXED], unaffected=["0.16.0", "0.19.0", "0.20.0"])
+    assert told(audited(problem, crash)) == ["use 0.20.0"]
+    assert told(audited(problem, crash, resume=False)) == ["use 0.19.0"]
+
+
+def test_a_release_with_another_fault_comes_last_and_is_said_to_have_it() -> None:
+    other = advisory(2, affected=["0.19.0"], unaffected=["0.16.0", "0.18.0"])
+    found = audited(advisory(remedies=[TO_FIXED, BEFORE]), other)
+    assert told(found) == ["use 0.16.0", "use 0.19.0"]
+    assert [(one.remedy.text, one.matched.advisory.id) for one in found.arising] == [("use 0.19.0", "DSR-2026-0002")]
+
+
+def test_what_the_job_has_already_speaks_against_no_remedy() -> None:
+    other = advisory(2, affected=["0.16.0", "0.18.0", "0.19.0"], unaffected=["0.20.0"])
+    found = audited(advisory(remedies=[TO_FIXED], unaffected=["0.16.0", "0.19.0", "0.20.0"]), other)
+    assert (told(found), found.arising) == (["use 0.19.0"], ())
+
+
+def test_a_setting_that_brings_a_fault_comes_after_one_that_does_not() -> None:
+    needs = {"offload_optimizer": ([True], [False])}
+    other = advisory(2, needs={"offload_optimizer": ([False], [True])})
+    found = audited(advisory(remedies=[SETTING, TO_FIXED], needs=needs), other, offload_optimizer=True)
+    assert told(found) == ["use 0.19.0", "no offload"]
