@@ -1,8 +1,9 @@
 """Recommend a release to pin: of those that were measured, the newest that nothing rules out. Pure.
 
 A release may be pinned for a workload if it ran, was judged (`Soundness.unknown`), has no finding of the kinds that fail a
-run (``--fail-on``) on any device mode, and, if it was simulated and a card is given, fits that card. A release without a
-verdict is never recommended.
+run on any device mode, and, if it was simulated and a card is given, fits that card. More memory, work or time is the
+price of a release and no reason against it, unless ``--fail-on`` names the kind. A release without a verdict is never
+recommended.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ class RecommendQuery(msgspec.Struct, frozen=True, kw_only=True):
     card: Card | None = None
     overhead_bytes: int = OVERHEAD_BYTES
     fail_on: tuple[str, ...] = FAIL_ON  #: the kinds of findings that speak against a release
+    counts_costs: bool = False  #: True if those that are costs speak against it as well
 
 
 class Workaround(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,6 +72,7 @@ class ReleaseAdvice(msgspec.Struct, frozen=True, kw_only=True):
     room: FitVerdict | None  #: None if nothing was simulated, or no card is given
     unknown: str  #: why it has no verdict; empty if it has one
     ways: tuple[Workaround, ...]  #: what to set if it must be this one
+    costs: tuple[Finding, ...] = ()  #: that do not rule it out
     advised: UpgradeAnswer | None = None  #: the verdict of the advisories; None if none is about the package
 
     @property
@@ -148,13 +151,9 @@ class _ReleaseEvidence:
         self._package = package
         self._scenario = scenario
         self._comparison = comparison
-        self._soundness = Soundness(
-            comparison,
-            CardRooms(comparison),
-            lambda found: (
-                fails(found, question.fail_on) and not self._has_room_for(found) and not rulings.knows_finding(found)
-            ),
-        )
+        rooms = CardRooms(comparison)
+        self._soundness = Soundness(comparison, rooms, lambda found: self._counts(found) and self._is_against(found))
+        self._costs = Soundness(comparison, rooms, lambda found: self._counts(found) and not self._is_against(found))
         self._cells: dict[str, dict[str, ResultSummary]] = defaultdict(dict)  #: stack -> workload -> its cell
         for cell in comparison.cells:
             at = cell.result.cell
@@ -182,6 +181,7 @@ class _ReleaseEvidence:
             room=tightest,
             unknown="" if findings else unknown,
             ways=(),
+            costs=tuple(found for w in cells for found in self._costs.findings(stack.id, w)),
             advised=self._rulings.of_release(stack),
         )
         return release if release.is_clean else msgspec.structs.replace(release, ways=self._ways(stack.id, set(cells)))
@@ -210,12 +210,24 @@ class _ReleaseEvidence:
             if not all(room.fits for room in rooms):
                 continue
             tightest = min(rooms, key=lambda one: one.headroom_bytes, default=None)
-            ways.append(Workaround(variant=variant, devices=_devices(cells), room=tightest, findings=tuple(remaining)))
+            costs = [found for w in workloads for found in self._costs.findings(stack, w)]
+            ways.append(
+                Workaround(variant=variant, devices=_devices(cells), room=tightest, findings=(*remaining, *costs))
+            )
         return tuple(sorted(ways, key=lambda way: (len(way.findings), -way.room.headroom_bytes if way.room else 0)))
 
+    def _counts(self, found: Finding) -> bool:
+        """Return True for a finding of a kind that matters, of which no advisory knows."""
+        return fails(found, self._question.fail_on) and not self._rulings.knows_finding(found)
+
+    def _is_against(self, found: Finding) -> bool:
+        """Return True for a finding that rules a release out. A peak that the card has not the room for is no finding, but
+        does: see `ReleaseAdvice.is_clean`."""
+        return not kind_of(found).is_cost or (self._question.counts_costs and not self._has_room_for(found))
+
     def _has_room_for(self, found: Finding) -> bool:
-        """Return True if a finding is a higher peak of device memory for which the card has the room: a cost, as in every
-        report. The simulation of a card says nothing about a host."""
+        """Return True if a finding is a higher peak of device memory for which the card has the room. The simulation of a
+        card says nothing about a host."""
         if found.metric not in _DEVICE_PEAKS or kind_of(found) is not ProblemKind.MORE:
             return False
         if found.scenario != self._question.scenario or found.device != "sim":

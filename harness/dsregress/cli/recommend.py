@@ -71,7 +71,8 @@ class PinnedWorkload(msgspec.Struct, frozen=True, kw_only=True):
 )
 @options.release_options
 @options.fail_on_option(
-    "Findings that rule a release out, of memory,time,numerics,crash: e.g. memory,crash. Default: the configuration's."
+    "Findings that rule a release out, of memory,time,numerics,crash: e.g. memory,crash, costs among them. Default: the "
+    "configuration's, without costs."
 )
 @options.results_option
 @options.json_option
@@ -114,7 +115,11 @@ def recommend_command(
     _check_variant(declared, pinned.variant)
     card = pinned.job.card or declared_card(scenario, declared)
     question = release_advice.RecommendQuery(
-        scenario=scenario, variant=pinned.variant, card=card, fail_on=settings.fail_on
+        scenario=scenario,
+        variant=pinned.variant,
+        card=card,
+        fail_on=settings.fail_on,
+        counts_costs=fail_on is not None,
     )
     store = Store(settings.results)
     known = [name for name in store.stack_ids() if next(store.files([name], scenario), None) is not None]

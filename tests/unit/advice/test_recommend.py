@@ -173,9 +173,12 @@ def test_a_higher_peak_that_fits_the_card_is_no_veto() -> None:
     found = advice(runs).pick
     assert found is not None
     assert found.version == "0.15.4"
+    assert [one.metric for one in found.costs] == ["device_peak_bytes"]
+    text = recommend_report.advice_text(advice(runs), [])
+    assert "\ncosts: backward peaks 8.00 GiB higher (+19 %)" in text
     without = advice(runs, card=None).pick
     assert without is not None
-    assert without.version == "0.15.0"
+    assert without.version == "0.15.4"
 
 
 def test_without_a_card_nothing_is_said_of_fitting() -> None:

@@ -30,6 +30,8 @@ def advice_text(advice: Advice, commands: Sequence[str]) -> str:
         return plain(str(text))
 
     lines = [spoken(_question_words(advice)), "", *map(spoken, _recommended(advice))]
+    if advice.pick is not None:
+        lines += dict.fromkeys(spoken(message("costs: {finding}", finding=found.text)) for found in advice.pick.costs)
     if advice.pick is not None and advice.pick.advised is not None:
         lines += map(indented_plain, open_lines(advice.pick.advised, [f"{advice.package} {advice.pick.version}"]))
     newer = message("newer, not recommended:") if advice.pick else message("why not:")
@@ -73,9 +75,10 @@ def advice_json(advice: Advice, commands: Sequence[str]) -> bytes:
 
 
 def _release_json(release: ReleaseAdvice) -> dict[str, object]:
-    plain_release = msgspec.structs.replace(release, findings=(), ways=(), advised=None)
+    plain_release = msgspec.structs.replace(release, findings=(), ways=(), costs=(), advised=None)
     fields: dict[str, Any] = {**msgspec.to_builtins(plain_release), "advised": _advised_json(release)}
     fields["findings"] = [finding_fields(found) for found in release.findings]
+    fields["costs"] = [finding_fields(found) for found in release.costs]
     fields["ways"] = [
         {
             **msgspec.to_builtins(msgspec.structs.replace(way, findings=())),
