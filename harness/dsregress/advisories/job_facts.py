@@ -119,14 +119,25 @@ def merged_facts(read: Iterable[Fact], said: Iterable[Fact] = ()) -> tuple[dict[
 
 
 def contradiction(said: Sequence[Fact]) -> tuple[Fact, Fact] | None:
-    """Return two statements of the reader's that exclude each other, directly or by what follows from both; None if there
+    """Return two statements of the reader's that exclude each other, directly or by what follows from them; None if there
     are none."""
-    alone = [{name: stand_in(name, fact.value) for name, fact in merged_facts((), (one,))[0].items()} for one in said]
+    alone = [merged_facts((), (one,))[0] for one in said]
     for (one, mine), (other, theirs) in itertools.combinations(zip(said, alone, strict=True), 2):
-        both = (one.name, other.name)
-        if mine.keys() >= set(both) <= theirs.keys() and all(mine[name] != theirs[name] for name in both):
+        differing = {name for name in mine.keys() & theirs.keys() if _agreed(mine[name], theirs[name]) is None}
+        followed = {
+            name: theirs[name] if name == one.name else mine[name] for name in differing & {one.name, other.name}
+        }
+        if differing - {one.name, other.name} or len(followed) == len({one.name, other.name}):
+            return one, other
+        if any(_rules_out_others(fact.value) for fact in followed.values()):
             return one, other
     return None
+
+
+def _rules_out_others(value: Any) -> bool:
+    """Return True if a value that follows leaves no room for one that is stated: there is none of the kind, or only these
+    are possible. Any other one is what is usual, and gives way."""
+    return value in (False, None) or (isinstance(value, OneOf) and value != NO_VALUE)
 
 
 def _agreed(first: Fact, second: Fact) -> Fact | None:
@@ -236,6 +247,11 @@ def _said_value(factor: Factor, written: str) -> Any:
             number = float(written)
         except ValueError:
             raise _no_value(factor, written) from None
+        least = min(numbers) if factor.counted else min(0, *numbers)
+        if not number >= least:
+            raise UsageError(
+                f"{factor.name} is never {written}", where="--set", hint=f"write a number from {least:g} on"
+            )
         return number if any(isinstance(one, float) for one in numbers) or not number.is_integer() else int(number)
     if factor.known or any(isinstance(one, bool) for one in values) or numbers:
         raise _no_value(factor, written)

@@ -212,6 +212,7 @@ def exit_code_of_answer(answer: UpgradeAnswer) -> int:
 def _target_versions(targets: Sequence[str], found: FoundPackages) -> dict[str, str]:
     """Return package -> release to go to. Raise UsageError."""
     wanted: dict[str, str] = {}
+    named: set[str] = set()
     for text in targets:
         name, equals, spec = (part.strip() for part in text.partition("=="))
         if not equals and text != LATEST and parsed_version(text) is None:
@@ -220,6 +221,9 @@ def _target_versions(targets: Sequence[str], found: FoundPackages) -> dict[str, 
             wanted.update({name: version for name, version in packages.versions.items() if name in mine})
             continue
         package = str(canonicalize_name(name)) if equals else "deepspeed"
+        if package in named:
+            raise UsageError(f"two releases of {package}", where="--to", hint="ask for one upgrade at a time")
+        named.add(package)
         wanted[package] = _release(package, spec if equals else text)
     if not wanted.keys() & found.versions.keys():
         what = f"{found.where} does not pin {', '.join(sorted(wanted)) or 'any package of it'}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dsregress.advisories.advisory import Advisory
@@ -110,6 +110,17 @@ def packages_before(files: Sequence[str], branch: str, settings: Settings) -> In
     return installed.merged_packages(found)
 
 
+def _check_pins(given: Mapping[str, InstalledPackages]) -> None:
+    """Raise UsageError if two places pin a package differently."""
+    pinned: dict[str, tuple[str, str]] = {}
+    for where, packages in given.items():
+        for name, version in packages.versions.items():
+            first, pin = pinned.setdefault(name, (where, version))
+            if pin != version:
+                what = f"{name} is {pin} in {first} and {version} in {where}"
+                raise UsageError(what, where="-r", hint="leave one of them out; --to FILE names where the job is to go")
+
+
 def installed_packages(
     sources: Sequence[str], python: str | None, advisories: Sequence[Advisory], settings: Settings
 ) -> FoundPackages:
@@ -119,17 +130,19 @@ def installed_packages(
     if not sources and python is None and not configured:
         hint = f"give -r FILE or --python PATH, or configure {WHERE}"
         raise UsageError("no packages", where="command line", hint=hint)
-    packages = [found for _, found in configured]
+    given: dict[str, InstalledPackages] = {}
     for source in sources:
-        data = read_named(source, hint=PACKAGES_HINT)
-        packages.append(installed.read_packages(data, STDIN if source == "-" else source))
+        name = STDIN if source == "-" else source
+        given[name] = installed.read_packages(read_named(source, hint=PACKAGES_HINT), name)
     if python is not None:
         from dsregress.envs import existing
 
-        packages.append(
-            installed.packages_of(existing.installed_versions(python, {**child_environment(), **ENVIRONMENT}))
+        given[python] = installed.packages_of(
+            existing.installed_versions(python, {**child_environment(), **ENVIRONMENT})
         )
-    named = [STDIN if source == "-" else source for source in (*sources, *([python] if python else []))]
+    _check_pins(given)
+    packages = [*(found for _, found in configured), *given.values()]
+    named = list(given)
     found = FoundPackages(packages, advisories, " ".join(named) or " ".join(file for file, _ in configured))
     mine = found.known & found.versions.keys()
     if not mine:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -323,15 +324,64 @@ def test_a_card_that_decides_nothing_is_said_to(say: Say) -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other"), [("lora=yes", "lora=no"), ("lora=yes", "lora_rank=0"), ("zero_stage=2", "zero_stage=3")]
+    ("one", "other"),
+    [
+        ("lora=yes", "lora=no"),
+        ("lora=yes", "lora_rank=0"),
+        ("zero_stage=2", "zero_stage=3"),
+        ("zero_stage=2", "deepspeed=no"),
+        ("zero_stage=3", "fsdp=yes"),
+        ("zero_stage=2", "offload_param=yes"),
+        ("universal=yes", "checkpoint=no"),
+        ("trainer=yes", "objective=two_backwards"),
+    ],
 )
 def test_statements_that_exclude_each_other_are_refused(say: Say, one: str, other: str) -> None:
     with pytest.raises(UsageError, match=r"--set: .* exclude each other"):
         say("--set", one, "--set", other)
 
 
-def test_statements_that_go_together_are_taken(say: Say) -> None:
-    assert say("--set", "lora=yes", "--set", "lora_rank=64").return_value is not None
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("lora=yes", "lora_rank=64"),
+        ("fsdp=yes", "gradient_clipping=1.0"),  # of DeepSpeed's configuration there is none: it is Trainer's
+        ("task=grpo", "generates=no"),  # an engine beside it does
+        ("trainer=yes", "model_outputs=loss"),
+    ],
+)
+def test_statements_that_go_together_are_taken(say: Say, one: str, other: str) -> None:
+    assert say("--set", one, "--set", other).return_value is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("gradient_accumulation_steps=-4", "gradient_accumulation_steps is never -4; write a number from 1 on"),
+        ("world_size=0", "world_size is never 0; write a number from 1 on"),
+        ("warmup_steps=-1", "warmup_steps is never -1; write a number from 0 on"),
+        ("gradient_clipping=-0.5", "gradient_clipping is never -0.5; write a number from 0 on"),
+    ],
+)
+def test_numbers_that_no_job_has_are_refused(say: Say, text: str, hint: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(hint)):
+        say("--set", text)
+
+
+def test_two_files_that_pin_a_package_differently_are_refused(say: Say, tmp_path: Path) -> None:
+    files = [tmp_path / name for name in ("a.txt", "b.txt")]
+    for file, release in zip(files, ("0.16.8", "0.19.8"), strict=True):
+        file.write_text(f"deepspeed=={release}\n")
+    told = re.escape(f"-r: deepspeed is 0.16.8 in {files[0]} and 0.19.8 in {files[1]}; leave one of them out")
+    with pytest.raises(UsageError, match=told):
+        CliRunner().invoke(
+            cli, ["audit", "-r", str(files[0]), "-r", str(files[1])], standalone_mode=False, catch_exceptions=False
+        )
+
+
+def test_two_goals_of_one_package_are_refused(say: Say) -> None:
+    with pytest.raises(UsageError, match="--to: two releases of deepspeed; ask for one upgrade at a time"):
+        say("--to", "0.19.8", "--to", "deepspeed==0.18.9")
 
 
 def test_grpo_generates_while_it_trains() -> None:
