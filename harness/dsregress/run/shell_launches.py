@@ -18,6 +18,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -122,25 +123,43 @@ def launch_of_shell(line: str, folder: Path) -> Launch:
     of_ranks = [launch for launch, parsed in found.items() if parsed.launcher != "python"]
     chosen = of_ranks or list(found)
     if len(chosen) == 1:
-        return _where_its_program_is(chosen[0], found[chosen[0]])
+        return _where_its_program_is(chosen[0], found[chosen[0]], _folders_of_scripts(line, folder))
     if chosen:
         raise SeveralLaunches([without_secrets(launch.line) for launch in chosen])
     why = record.complaint or (f"it calls {', '.join(record.left_out)}" if record.left_out else "")
     raise UsageError(f"starts no program{': ' if why else ''}{why}", where="--program", hint=_HINT)
 
 
-def _where_its_program_is(launch: Launch, parsed: LaunchLine) -> Launch:
+def _where_its_program_is(launch: Launch, parsed: LaunchLine, of_scripts: list[Path]) -> Launch:
     """Return a launch in the folder of the repository that has its program: its script may first change to a folder of its
-    author's machine."""
+    author's machine, or must be started in its own folder, one of those ``of_scripts``."""
     folder = Path(launch.folder)
     if parsed.is_module or parsed.is_command or (folder / parsed.program).exists():
         return launch
-    for at in folder.parents if not (folder / ".git").exists() else ():
+    for at in (*of_scripts, *_folders_above(folder)):
         if (at / parsed.program).is_file():
             return dataclasses.replace(launch, folder=str(at))
-        if (at / ".git").exists():
-            break
     return launch
+
+
+def _folders_above(folder: Path) -> Iterator[Path]:
+    """Yield the folders above this one, up to that of its repository."""
+    if (folder / ".git").exists():
+        return
+    for at in folder.parents:
+        yield at
+        if (at / ".git").exists():
+            return
+
+
+def _folders_of_scripts(line: str, folder: Path) -> list[Path]:
+    """Return the folders, below ``folder``, of the files that a shell's line names."""
+    try:
+        words = shlex.split(line)
+    except ValueError:
+        return []
+    files = [folder / word for word in words if "/" in word and (folder / word).is_file()]
+    return [Path(os.path.normpath(file.parent)) for file in files]
 
 
 def _parsed(launch: Launch) -> LaunchLine | None:

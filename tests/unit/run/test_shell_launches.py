@@ -97,6 +97,18 @@ def test_a_script_that_changes_to_a_folder_of_another_machine_starts_where_its_p
 
 
 @pytest.mark.slow
+def test_a_script_that_is_to_be_started_in_its_own_folder_starts_there(folder: Path) -> None:
+    (folder / "scripts" / "tune.py").touch()
+    (folder / "scripts" / "tune.sh").write_text("torchrun tune.py --out ./out")
+    for line in ("bash scripts/tune.sh", "cd . && ./scripts/tune.sh"):
+        (folder / "scripts" / "tune.sh").chmod(0o755)
+        launch = launch_of_shell(line, folder)
+        assert (launch.line, launch.folder) == ("torchrun tune.py --out ./out", str(folder / "scripts"))
+    (folder / "tune.py").touch()
+    assert launch_of_shell("bash scripts/tune.sh", folder).folder == str(folder)
+
+
+@pytest.mark.slow
 def test_a_job_of_slurm_is_its_first_task_on_as_many_nodes_as_it_asks_for(folder: Path) -> None:
     (folder / "job.slurm").write_text(
         "#!/bin/bash\n#SBATCH --nodes=4 # of 8\n"
