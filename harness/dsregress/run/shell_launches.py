@@ -18,7 +18,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from dsregress.config.variables import shell_environment
 from dsregress.errors import UsageError
 from dsregress.probe.border.masking import without_secrets
 from dsregress.probe.launch_line import LaunchLine, LaunchLineError, parse_words
+from dsregress.probe.program_imports import all_imports, files_in_reach
 from dsregress.probe.shell_syntax import first_of_a_shell, joined
 from vgpu import isolation
 
@@ -71,6 +72,9 @@ _SHIELDED = (
 #: Variables that the shell, or this module, sets.
 _NOT_THE_SCRIPTS = frozenset(("_", "BASH_ENV", "OLDPWD", "PATH", "PWD", "SHLVL", "TMPDIR", "DSREGRESS_RECORDER"))
 
+#: Modules of which a program that trains imports one.
+_OF_TORCH = {"torch", "transformers", "accelerate", "deepspeed", "lightning", "pytorch_lightning", "trl", "diffusers"}
+
 _HINT = "write the line that it starts, e.g. 'torchrun train.py'"
 
 
@@ -84,11 +88,35 @@ class Launch:
 
 
 class SeveralLaunches(UsageError):
-    """A line that comes to several launch ``lines``, without secrets."""
+    """A line that comes to several ``launches``; their ``lines`` are without secrets."""
 
-    def __init__(self, lines: list[str]) -> None:
-        self.lines = lines
-        super().__init__(f"starts {len(lines)} programs", where="--program", hint="give one of these lines")
+    def __init__(self, launches: Sequence[Launch]) -> None:
+        self.launches = tuple(launches)
+        self.lines = [without_secrets(launch.line) for launch in launches]
+        super().__init__(f"starts {len(launches)} programs", where="--program", hint="give one of these lines")
+
+    def first_that_trains(self) -> Launch | None:
+        """Return the first launch if all start one program, besides scripts that never import torch: stages, folds or
+        settings of one training, of which the others may need what it writes. None if several programs may train."""
+        training = [launch for launch in self.launches if _may_train(launch)]
+        return training[0] if len({_program_of(launch) for launch in training}) == 1 else None
+
+
+def _program_of(launch: Launch) -> tuple[str, str]:
+    line = _parsed(launch)
+    return (line.program, launch.folder) if line is not None else ("", launch.folder)
+
+
+def _may_train(launch: Launch) -> bool:
+    """Return False for a file of Python that imports torch nowhere, nor do the files of its folder that it imports."""
+    line = _parsed(launch)
+    if line is None or line.is_module or line.is_command:
+        return True
+    file = Path(launch.folder, line.program)
+    if not file.is_file():
+        return True
+    reached = files_in_reach([file], [str(file.parent), launch.folder])
+    return any(_OF_TORCH & all_imports(each) for each in reached)
 
 
 @dataclass(frozen=True)
@@ -125,7 +153,7 @@ def launch_of_shell(line: str, folder: Path) -> Launch:
     if len(chosen) == 1:
         return _where_its_program_is(chosen[0], found[chosen[0]], _folders_of_scripts(line, folder))
     if chosen:
-        raise SeveralLaunches([without_secrets(launch.line) for launch in chosen])
+        raise SeveralLaunches(chosen)
     why = record.complaint or (f"it calls {', '.join(record.left_out)}" if record.left_out else "")
     raise UsageError(f"starts no program{': ' if why else ''}{why}", where="--program", hint=_HINT)
 

@@ -177,6 +177,22 @@ def test_a_line_that_comes_to_several_programs_has_their_lines_without_secrets(f
 
 
 @pytest.mark.slow
+def test_the_first_of_several_lines_stands_for_them_if_one_program_trains(folder: Path) -> None:
+    (folder / "prepare.py").write_text("import json, helper\n")
+    (folder / "helper.py").touch()
+    (folder / "train.py").write_text("def main():\n    from helper_of_training import step\n")
+    (folder / "helper_of_training.py").write_text("import torch\n")
+    (folder / "folds.sh").write_text(
+        "python prepare.py; for n in 1 2; do python train.py --fold $n; done; python prepare.py"
+    )
+    with pytest.raises(SeveralLaunches) as refused:
+        launch_of_shell("bash folds.sh", folder)
+    assert refused.value.first_that_trains() == Launch("python train.py --fold 1", str(folder))
+    (folder / "helper.py").write_text("import torch\n")
+    assert refused.value.first_that_trains() is None
+
+
+@pytest.mark.slow
 def test_a_script_that_waits_is_ended(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dsregress.run.shell_launches._TIMEOUT_S", 1)
     with pytest.raises(UsageError, match="had not started its program after 1 s"):
