@@ -46,6 +46,7 @@ def test_a_data_set_that_a_download_would_have_is_told_by_its_own_remedy() -> No
     "said",
     [
         "You requested gpu: [0, 1, 2]\n But your machine only has: [0]",
+        "You requested GPUs: [2]\n But your machine only has: [0]",
         "Requested 3 processes, but only 1 GPUs are available.",
         "request 3 GPUs while there is 1 GPU",
     ],
