@@ -105,15 +105,20 @@ class _RotaryInPlace(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, packed: torch.Tensor, queries: int | None, interleaved: bool, offsets: Any, *by: torch.Tensor | None
-    ) -> Any:
+        ctx: Any,
+        packed: torch.Tensor,
+        queries: int | None,
+        interleaved: bool,
+        offsets: object,
+        *by: torch.Tensor | None,
+    ) -> torch.Tensor:
         _rotate_in_place(packed, queries, interleaved, offsets, by)
         ctx.save_for_backward(*by, offsets if isinstance(offsets, torch.Tensor) else None)
         ctx.offsets, ctx.queries, ctx.interleaved = offsets if isinstance(offsets, int) else None, queries, interleaved
         return packed
 
     @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
+    def backward(ctx: Any, gradient: torch.Tensor) -> object:
         *by, offsets = ctx.saved_tensors
         offsets = ctx.offsets if offsets is None else offsets
         _rotate_in_place(gradient, ctx.queries, ctx.interleaved, offsets, by, conjugate=True)
@@ -121,7 +126,7 @@ class _RotaryInPlace(torch.autograd.Function):
 
 
 def _rotate_in_place(
-    packed: torch.Tensor, queries: int | None, interleaved: bool, offsets: Any, by: Any, conjugate: bool = False
+    packed: torch.Tensor, queries: int | None, interleaved: bool, offsets: object, by: Any, conjugate: bool = False
 ) -> None:
     parts = _key_parts(packed, *by) if len(by) == 2 else _query_and_key_parts(packed, queries, *by)
     for part, cos, sin in parts:
@@ -155,6 +160,10 @@ def _query_and_key_parts(
     return [(q, cos, sin), (k, cos if cos_k is None else cos_k, sin if sin_k is None else sin_k)]
 
 
+def _query_heads(num_heads_q: int | None = None) -> int | None:
+    return num_heads_q
+
+
 def apply_rotary_emb_qkv_(
     qkv: torch.Tensor,
     cos: torch.Tensor,
@@ -163,16 +172,16 @@ def apply_rotary_emb_qkv_(
     sin_k: torch.Tensor | None = None,
     interleaved: bool = False,
     seqlen_offsets: object = 0,
-    num_heads_q: int | None = None,
-) -> Any:
+    **heads: int | None,
+) -> object:
     """Rotate the queries and keys of ``qkv`` in place and return it, with its gradient: ``(batch, length, 3, heads, size)``,
     or ``(batch, length, heads of all, size)`` with ``num_heads_q``."""
-    return _RotaryInPlace.apply(qkv, num_heads_q, interleaved, seqlen_offsets, cos, sin, cos_k, sin_k)
+    return _RotaryInPlace.apply(qkv, _query_heads(**heads), interleaved, seqlen_offsets, cos, sin, cos_k, sin_k)
 
 
 def apply_rotary_emb_kv_(
     kv: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, interleaved: bool = False, seqlen_offsets: object = 0
-) -> Any:
+) -> object:
     """Rotate the keys of ``kv``, ``(batch, length, 2, heads, size)``, in place and return it, with its gradient."""
     return _RotaryInPlace.apply(kv, None, interleaved, seqlen_offsets, cos, sin)
 
@@ -206,10 +215,10 @@ class RotaryEmbedding(torch.nn.Module):
         self,
         qkv: torch.Tensor,
         kv: torch.Tensor | None = None,
-        seqlen_offset: Any = 0,
+        seqlen_offset: object = 0,
         max_seqlen: int | None = None,
         num_heads_q: int | None = None,
-    ) -> Any:
+    ) -> object:
         """Rotate ``qkv``, as `apply_rotary_emb_qkv_`, or queries and ``kv``, in place. Return what is given."""
         if max_seqlen is not None:
             self._update_cos_sin_cache(max_seqlen, qkv.device, qkv.dtype)

@@ -26,7 +26,7 @@ def folder_without_data(error: BaseException) -> str:
     error, or if none is found."""
     if not _WITHOUT_ROWS.search(str(error)):
         return ""
-    for count, (name, value) in enumerate(_variables(error)):
+    for count, (name, value) in enumerate(_local_values(error)):
         if count > _MOST_VALUES:
             break
         if isinstance(value, (str, os.PathLike)) and _READ.search(name) and not _WRITTEN.search(name):
@@ -36,7 +36,7 @@ def folder_without_data(error: BaseException) -> str:
     return ""
 
 
-def _variables(error: BaseException) -> Iterator[tuple[str, object]]:
+def _local_values(error: BaseException) -> Iterator[tuple[str, object]]:
     """Yield (name, value) of the functions in which an error was raised, the innermost first, and of their objects."""
     for frame, _ in reversed(list(traceback.walk_tb(error.__traceback__))):
         for name, value in list(frame.f_locals.items()):

@@ -202,7 +202,13 @@ def _of_too_few_ranks(error: Exception, program: LaunchedProgram) -> Exception |
     asked = _ASKED_FOR_DEVICES.search(str(error))
     if asked is None:
         return None
-    count = int(asked["count"]) if asked["count"] else max(map(int, asked["devices"].split(","))) + 1
+    devices = [int(each) for each in asked["devices"].split(",")] if asked["devices"] else []
+    if devices != [*range(len(devices))]:
+        first = "0" if len(devices) == 1 else f"0 to {len(devices) - 1}"
+        return CannotRun(
+            f"{program.name} asks for GPU {asked['devices']}, and they begin with 0: let it ask for {first}"
+        )
+    count = len(devices) or int(asked["count"])
     return CannotRun(f"{program.name} starts {count} ranks, on as many GPUs: give --ranks {count}")
 
 
