@@ -334,6 +334,13 @@ def test_the_release_of_a_dependency_that_a_remedy_took_stays_with_the_packages_
     assert found.attempt.choice.versions["timm"] == ""
 
 
+def test_a_name_that_numpy_lost_with_its_second_version_is_in_its_last_release_before_that() -> None:
+    more, _ = remedied(
+        "AttributeError: module 'numpy' has no attribute 'bool8' (numpy/__init__.py:__getattr__)", GIVEN, "init"
+    )
+    assert more.choice.versions == {"numpy": "1.26.4"}
+
+
 def test_the_torch_of_the_day_of_the_last_commit_is_taken_last() -> None:
     def of_its_day(packages: Collection[str]) -> OfItsDay:
         return OfItsDay("2024-05-07", {"torch": "2.3.0"} if packages == ("torch",) else {})
