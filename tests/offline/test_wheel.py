@@ -102,7 +102,8 @@ def test_a_program_is_planned_in_an_empty_folder(user: Project) -> None:
 
 def test_a_program_of_a_script_is_what_the_script_starts(user: Project) -> None:
     (user.folder / "train.py").write_text("import deepspeed\n")
-    (user.folder / "run.sh").write_text("for n in $@; do python train.py --n $n > log; done\n")
+    (user.folder / "other.py").write_text("import torch\n")
+    (user.folder / "run.sh").write_text("for n in $@; do python ${P:-train}.py --n $n > log; P=other; done\n")
     how = ("--deepspeed", "0.16.4", "--baseline", "0.16.4", "--transformers", "4.57.6", "--device", "cpu", "--dry-run")
     said = user.run("regress", "--program", "bash run.sh 1 2>&1 | tee out", *how)
     assert said.code == 0, said.err
@@ -112,7 +113,7 @@ def test_a_program_of_a_script_is_what_the_script_starts(user: Project) -> None:
     said = user.run("regress", "--program", "bash run.sh 1 2", *how)
     assert (said.code, said.out) == (2, "")
     assert said.err == (
-        "dsregress: python train.py --n 1\ndsregress: python train.py --n 2\n"
+        "dsregress: python train.py --n 1\ndsregress: python other.py --n 2\n"
         "dsregress: error: --program: starts 2 programs; give one of these lines\n"
     )
     assert not {"log", "out"} & {file.name for file in user.folder.iterdir()}

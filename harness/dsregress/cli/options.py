@@ -403,7 +403,13 @@ def _launch(line: str) -> Launch:
     except SeveralLaunches as several:
         for each in several.lines:
             print_note(each)
-        raise
+        first = several.first_that_trains()
+        if first is None:
+            raise
+        print_note(
+            f"--program starts {len(several.lines)} programs: the first that trains is taken; give another line for it"
+        )
+        launch = first
     where = f" in {os.path.relpath(launch.folder, folder)}" if launch.folder != str(folder) else ""
     print_note(f"--program starts{where}: {masked_launch_line(launch.line)}")
     if launch.empty:

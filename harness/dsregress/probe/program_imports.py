@@ -32,8 +32,7 @@ def imports_of_files(
         seen.add(file)
         lacking = []
         for module, level in _imported(file, is_run=file in run):
-            above = [str(folder) for folder in file.absolute().parents[level - 1 : level]]  # none beyond the root
-            own = own_files(module, above if level else folders)
+            own = _own_files_from(file, module, level, folders)
             left += own
             top = module.partition(".")[0]
             if not own and not level and is_missing(top):
@@ -43,19 +42,23 @@ def imports_of_files(
 
 def all_imports(file: Path) -> set[str]:
     """Return the top-level modules that a file imports anywhere, except in a ``try``."""
-    try:
-        left: list[ast.AST] = [ast.parse(file.read_bytes())]
-    except (OSError, SyntaxError, ValueError):
-        return set()
-    found: set[str] = set()
+    named = (each for statement in _import_statements(file) for each in _named_modules(statement))
+    return {module.partition(".")[0] for module, level in named if not level}
+
+
+def files_in_reach(files: Iterable[Path], folders: Sequence[str]) -> set[Path]:
+    """Return these files and those of the program's that they import anywhere, except in a ``try``: a run takes some of
+    them. ``folders`` are those of the program's own modules."""
+    found: set[Path] = set()
+    left = list(files)
     while left:
-        node = left.pop()
-        if isinstance(node, ast.Import):
-            found.update(alias.name.partition(".")[0] for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and not node.level:
-            found.add(str(node.module).partition(".")[0])
-        elif not isinstance(node, ast.Try):
-            left += ast.iter_child_nodes(node)
+        file = left.pop()
+        if file in found:
+            continue
+        found.add(file)
+        for statement in _import_statements(file):
+            for module, level in _named_modules(statement):
+                left += _own_files_from(file, module, level, folders)
     return found
 
 
@@ -70,6 +73,36 @@ def own_files(module: str, folders: Sequence[str]) -> list[Path]:
     return found
 
 
+def _own_files_from(file: Path, module: str, level: int, folders: Sequence[str]) -> list[Path]:
+    """Return the program's own files that an import in ``file`` runs. ``level``: the dots before the module's name."""
+    above = [str(folder) for folder in file.absolute().parents[level - 1 : level]]  # none beyond the root
+    return own_files(module, above if level else folders)
+
+
+def _import_statements(file: Path) -> Iterator[ast.Import | ast.ImportFrom]:
+    """Yield the imports of a file, except those in a ``try``."""
+    try:
+        left: list[ast.AST] = [ast.parse(file.read_bytes())]
+    except (OSError, SyntaxError, ValueError):
+        return
+    while left:
+        node = left.pop()
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            yield node
+        elif not isinstance(node, ast.Try):
+            left += ast.iter_child_nodes(node)
+
+
+def _named_modules(statement: ast.stmt) -> list[tuple[str, int]]:
+    """Return (module, level) of each name that a statement imports; empty for one that imports nothing."""
+    if isinstance(statement, ast.Import):
+        return [(alias.name, 0) for alias in statement.names]
+    if isinstance(statement, ast.ImportFrom):
+        start = [statement.module] if statement.module else []
+        return [(".".join([*start, alias.name]), statement.level) for alias in statement.names]
+    return []
+
+
 def _imported(file: Path, *, is_run: bool) -> Iterator[tuple[str, int]]:
     """Yield (module, level): its name relative to the folder ``level`` levels above the file, or its absolute name if
     level is 0. ``is_run`` if the file is ``__main__``."""
@@ -78,13 +111,7 @@ def _imported(file: Path, *, is_run: bool) -> Iterator[tuple[str, int]]:
     except (OSError, SyntaxError, ValueError):
         return
     for statement in (inner for outer in statements for inner in (_of_main(outer) if is_run else [outer])):
-        if isinstance(statement, ast.Import):
-            named = [(alias.name, 0) for alias in statement.names]
-        elif isinstance(statement, ast.ImportFrom):
-            start = [statement.module] if statement.module else []
-            named = [(".".join([*start, alias.name]), statement.level) for alias in statement.names]
-        else:
-            continue
+        named = _named_modules(statement)
         yield from named
         yield from (
             (behind, 0) for name, _ in named for of, behind in _BEHIND.items() if f"{name}.".startswith(f"{of}.")

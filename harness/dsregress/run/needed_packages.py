@@ -21,7 +21,7 @@ from dsregress.errors import UsageError
 from dsregress.model import AXES
 from dsregress.probe.launch_line import INSTALLED, LaunchLine
 from dsregress.probe.module_packages import module_named, packages_by_module
-from dsregress.probe.program_imports import all_imports, imports_of_files, own_files
+from dsregress.probe.program_imports import all_imports, files_in_reach, imports_of_files, own_files
 from dsregress.run.own_packages import OwnPackage, own_packages
 from dsregress.run.project_requirements import DeclaredRequirement, declared_requirements, project_scripts
 from dsregress.run.settings_targets import files_of_targets
@@ -85,7 +85,7 @@ def needs_of_program(line: LaunchLine, folder: Path, locked: Iterable[str]) -> P
     chosen = (file for file, _ in imports_of_files(files_of_targets(folder, folders), folders, lacks))
     imported = {
         module
-        for file in {*(file for file, _ in found), *chosen}
+        for file in files_in_reach([*(file for file, _ in found), *chosen], folders)
         for module in all_imports(file)
         if lacks(module) and packages[module] in wanted
     }

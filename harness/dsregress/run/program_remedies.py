@@ -62,7 +62,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     unpinned: tuple[str, ...] = ()  #: packages whose pins cannot be installed
     others: Mapping[str, str] = {}  #: package -> pin, or empty, of what else its project requires
     left_out: tuple[str, ...] = ()  #: packages that cannot be installed
-    fixed: tuple[str, ...] = ()  #: packages whose release stays: those that its user named
+    fixed: tuple[str, ...] = ()  #: packages whose release stays: those that its user named, or a remedy needs
     dated: tuple[str, ...] = ()  #: of the fixed ones, those that were taken from the program's day
     stacks: Mapping[str, Mapping[str, str]] = {}  #: the configured ones by name, of which another may be taken
     compared: Mapping[str, str] = {}  #: package -> its configured releases, which are compared unless others are named
@@ -304,7 +304,9 @@ def _older_dependency(signature: Signature, attempt: Attempt) -> Remedy | None:
             continue
         choice = msgspec.structs.replace(attempt.choice, versions={**attempt.choice.versions, **new})
         said = ", ".join(f"{name} {release}" for name, release in new.items())
-        more = msgspec.structs.replace(attempt, choice=choice, added=(*attempt.added, *new))
+        more = msgspec.structs.replace(
+            attempt, choice=choice, added=(*attempt.added, *new), fixed=(*attempt.fixed, *new)
+        )
         return Remedy(more, f"fails with a newer one ({signature.message}): takes {said}")
     return None
 
@@ -416,7 +418,8 @@ def _without(dated: Collection[str], versions: Mapping[str, str]) -> dict[str, s
 
 def _resolved_anew(attempt: Attempt) -> dict[str, str]:
     """Return the versions of an attempt for a stack with other packages: those that nothing pins are chosen once more."""
-    free = [name for name in attempt.added if name in attempt.choice.versions and name not in attempt.pinned]
+    kept = {*attempt.pinned, *attempt.fixed}
+    free = [name for name in attempt.added if name in attempt.choice.versions and name not in kept]
     return {**attempt.choice.versions, **dict.fromkeys(free, NEWEST_THAT_FITS)}
 
 

@@ -1,12 +1,13 @@
 """The requirements that a program's project declares, in its folder and those above it up to its repository's:
 ``requirements*.txt``, ``requirements/*.txt``, ``pyproject.toml``, ``setup.py``, ``setup.cfg``, conda's ``environment.yml``
-or ``requirements.yaml``, the locks of uv and poetry."""
+or ``requirements.yaml``, the locks of uv and poetry; and the lines ``pip install ...`` of its README and install scripts."""
 
 from __future__ import annotations
 
 import ast
 import configparser
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -43,6 +44,18 @@ _OF_CONDA_ALONE = re.compile(
 _ENTRY = re.compile(r"^\s*-\s+([A-Za-z][\w.-]*(?:\[[\w,-]+\])?\s*[=<>~!].*?)\s*(?:#.*)?$", re.MULTILINE)
 
 
+#: Files that say how a project is installed, with lines as one types them.
+_OF_INSTALLING = ("README*", "INSTALL*", "install*.sh", "setup*.sh", "Dockerfile*")
+
+#: ``$ pip install trl==0.9.6 "peft>=0.10" && ...``
+_PIP_LINE = re.compile(r"\b(?:uv )?pip3? install[ \t]+([^\n;&|`#]+)")
+
+#: pip's options that take a value.
+_WITH_VALUE = frozenset(
+    ("-i", "-f", "-e", "-t", "-c", "-r", "--index-url", "--extra-index-url", "--find-links", "--target")
+)
+
+
 class DeclaredRequirement(NamedTuple):
     """A requirement, and the name of the file that declares it."""
 
@@ -62,7 +75,7 @@ def declared_requirements(folders: Iterable[Path]) -> dict[str, DeclaredRequirem
     found: dict[str, DeclaredRequirement] = {}
     locked: dict[str, DeclaredRequirement] = {}
     for project in dict.fromkeys(one for folder in folders for one in _project_folders(folder)):
-        for file, text in _texts(project):
+        for file, text in (*_texts(project), *_installed_texts(project)):
             if (one := _requirement(text)) is not None:
                 found.setdefault(canonicalize_name(one.name), DeclaredRequirement(one, file))
         for file, text in _locked_texts(project):
@@ -125,6 +138,22 @@ def _texts(folder: Path) -> Iterator[tuple[str, str]]:
             for text in _ENTRY.findall(project_text(file))
             if not _OF_CONDA_ALONE.match(text)
         )
+
+
+def _installed_texts(folder: Path) -> Iterator[tuple[str, str]]:
+    """Yield (file, requirement) of what a folder's files tell one to install. A torch there is that of a CUDA: its
+    release says nothing."""
+    files = [file for name in _OF_INSTALLING for file in sorted(folder.glob(name))]
+    for file in files[:_MOST_FILES]:
+        for line in _PIP_LINE.findall(project_text(file).replace("\\\n", " ")):
+            try:
+                words = shlex.split(line)
+            except ValueError:
+                words = line.split()
+            for before, word in zip(["", *words[:-1]], words, strict=True):
+                if word.startswith("-") or before in _WITH_VALUE or "/" in word:
+                    continue
+                yield file.name, re.split(r"[=<>~!]", word)[0] if word.startswith("torch") else word
 
 
 def _locked_texts(folder: Path) -> Iterator[tuple[str, str]]:

@@ -18,6 +18,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from dsregress.config.variables import shell_environment
 from dsregress.errors import UsageError
 from dsregress.probe.border.masking import without_secrets
 from dsregress.probe.launch_line import LaunchLine, LaunchLineError, parse_words
+from dsregress.probe.program_imports import all_imports, files_in_reach
 from dsregress.probe.shell_syntax import first_of_a_shell, joined
 from vgpu import isolation
 
@@ -70,6 +72,9 @@ _SHIELDED = (
 #: Variables that the shell, or this module, sets.
 _NOT_THE_SCRIPTS = frozenset(("_", "BASH_ENV", "OLDPWD", "PATH", "PWD", "SHLVL", "TMPDIR", "DSREGRESS_RECORDER"))
 
+#: Modules of which a program that trains imports one.
+_OF_TORCH = {"torch", "transformers", "accelerate", "deepspeed", "lightning", "pytorch_lightning", "trl", "diffusers"}
+
 _HINT = "write the line that it starts, e.g. 'torchrun train.py'"
 
 
@@ -83,11 +88,35 @@ class Launch:
 
 
 class SeveralLaunches(UsageError):
-    """A line that comes to several launch ``lines``, without secrets."""
+    """A line that comes to several ``launches``; their ``lines`` are without secrets."""
 
-    def __init__(self, lines: list[str]) -> None:
-        self.lines = lines
-        super().__init__(f"starts {len(lines)} programs", where="--program", hint="give one of these lines")
+    def __init__(self, launches: Sequence[Launch]) -> None:
+        self.launches = tuple(launches)
+        self.lines = [without_secrets(launch.line) for launch in launches]
+        super().__init__(f"starts {len(launches)} programs", where="--program", hint="give one of these lines")
+
+    def first_that_trains(self) -> Launch | None:
+        """Return the first launch if all start one program, besides scripts that never import torch: stages, folds or
+        settings of one training, of which the others may need what it writes. None if several programs may train."""
+        training = [launch for launch in self.launches if _may_train(launch)]
+        return training[0] if len({_program_of(launch) for launch in training}) == 1 else None
+
+
+def _program_of(launch: Launch) -> tuple[str, str]:
+    line = _parsed(launch)
+    return (line.program, launch.folder) if line is not None else ("", launch.folder)
+
+
+def _may_train(launch: Launch) -> bool:
+    """Return False for a file of Python that imports torch nowhere, nor do the files of its folder that it imports."""
+    line = _parsed(launch)
+    if line is None or line.is_module or line.is_command:
+        return True
+    file = Path(launch.folder, line.program)
+    if not file.is_file():
+        return True
+    reached = files_in_reach([file], [str(file.parent), launch.folder])
+    return any(_OF_TORCH & all_imports(each) for each in reached)
 
 
 @dataclass(frozen=True)
@@ -122,25 +151,43 @@ def launch_of_shell(line: str, folder: Path) -> Launch:
     of_ranks = [launch for launch, parsed in found.items() if parsed.launcher != "python"]
     chosen = of_ranks or list(found)
     if len(chosen) == 1:
-        return _where_its_program_is(chosen[0], found[chosen[0]])
+        return _where_its_program_is(chosen[0], found[chosen[0]], _folders_of_scripts(line, folder))
     if chosen:
-        raise SeveralLaunches([without_secrets(launch.line) for launch in chosen])
+        raise SeveralLaunches(chosen)
     why = record.complaint or (f"it calls {', '.join(record.left_out)}" if record.left_out else "")
     raise UsageError(f"starts no program{': ' if why else ''}{why}", where="--program", hint=_HINT)
 
 
-def _where_its_program_is(launch: Launch, parsed: LaunchLine) -> Launch:
+def _where_its_program_is(launch: Launch, parsed: LaunchLine, of_scripts: list[Path]) -> Launch:
     """Return a launch in the folder of the repository that has its program: its script may first change to a folder of its
-    author's machine."""
+    author's machine, or must be started in its own folder, one of those ``of_scripts``."""
     folder = Path(launch.folder)
     if parsed.is_module or parsed.is_command or (folder / parsed.program).exists():
         return launch
-    for at in folder.parents if not (folder / ".git").exists() else ():
+    for at in (*of_scripts, *_folders_above(folder)):
         if (at / parsed.program).is_file():
             return dataclasses.replace(launch, folder=str(at))
-        if (at / ".git").exists():
-            break
     return launch
+
+
+def _folders_above(folder: Path) -> Iterator[Path]:
+    """Yield the folders above this one, up to that of its repository."""
+    if (folder / ".git").exists():
+        return
+    for at in folder.parents:
+        yield at
+        if (at / ".git").exists():
+            return
+
+
+def _folders_of_scripts(line: str, folder: Path) -> list[Path]:
+    """Return the folders, below ``folder``, of the files that a shell's line names."""
+    try:
+        words = shlex.split(line)
+    except ValueError:
+        return []
+    files = [folder / word for word in words if "/" in word and (folder / word).is_file()]
+    return [Path(os.path.normpath(file.parent)) for file in files]
 
 
 def _parsed(launch: Launch) -> LaunchLine | None:

@@ -55,6 +55,9 @@ TORCH_TOOLS = ("setuptools<81", "wheel", "ninja", "numpy", "packaging")
 #: Packages that only some DeepSpeed releases require. All stacks get all of them, so that they differ in DeepSpeed alone.
 SOMETIMES_REQUIRED = ("einops", "hjson", "msgpack", "nvidia-ml-py", "psutil", "py-cpuinfo", "pydantic", "tqdm")
 
+#: Packages without wheels, whose build needs torch and a compiler for GPUs. A program runs without them, or by stand-ins.
+_BUILT_FOR_A_GPU = {"flash-attn", "causal-conv1d", "mamba-ssm", "grouped-gemm"}
+
 #: Resolves a file of requirements for a Python into an output file that may hold preferences, with a file of requirements
 #: that hold whatever else is required; None means success.
 Compile = Callable[[Path, Path, str, Path | None], NotInstalled | None]
@@ -107,6 +110,9 @@ def lock_stack(
         if not isinstance(alone, NotInstalled):  # else it is the stack itself that cannot be had
             pins = [*left_out, *(_pin(name, version) for name, version in own.versions.items())]
             resolved = resolve(requirements, base=base, compile=compile, python=stack.python, overrides=pins)
+    if not isinstance(resolved, NotInstalled) and (kernels := _kernels_in(resolved, stack)):
+        overrides = [*left_out, *(_pin(name, ABSENT) for name in kernels)]
+        resolved = resolve(requirements, base=base, compile=compile, python=stack.python, overrides=overrides)
     took_s = time.monotonic() - began
     if isinstance(resolved, NotInstalled):
         _LOG.debug("%s: not resolved, %.1f s: %s", stack.id, took_s, resolved.signature)
@@ -176,6 +182,12 @@ def lock_all(
         return tuple(
             pool.map(lambda stack: lock_stack(stack, cache=cache, compile=compile, tools=tools, as_of=as_of), stacks)
         )
+
+
+def _kernels_in(pins: Sequence[str], stack: Stack) -> list[str]:
+    """Return the pinned packages of `_BUILT_FOR_A_GPU` that the stack does not name: another package requires them."""
+    names = {str(canonicalize_name(Requirement(pin).name)) for pin in pins}
+    return sorted(names & _BUILT_FOR_A_GPU - {*map(canonicalize_name, stack.versions)})
 
 
 def _pin(name: str, version: str) -> str:

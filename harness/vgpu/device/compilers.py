@@ -61,8 +61,16 @@ def eager(note: Callable[[str], None]) -> Iterator[None]:
         patches.replace(torch, "compile", compile)
         # The module's own ``__call__`` warns of global hooks, which here watch for phases.
         patches.replace(eval_frame.OptimizedModule, "__call__", torch.nn.Module.__call__)
+        for name in ("_jit_set_profiling_executor", "_jit_set_profiling_mode"):
+            patches.replace(torch._C, name, _kept_on)
         _run_what_was_compiled_before(patches, note)
         yield
+
+
+def _kept_on(is_on: bool) -> bool:
+    """Stand in for TorchScript's switch from its present executor to the former one, which fuses on CPUs and GPUs alone, and
+    fails on any other device. Return the state before, as the switch does."""
+    return True
 
 
 def _run_what_was_compiled_before(patches: Patches, note: Callable[[str], None]) -> None:

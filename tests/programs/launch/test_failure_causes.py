@@ -46,6 +46,7 @@ def test_a_data_set_that_a_download_would_have_is_told_by_its_own_remedy() -> No
     "said",
     [
         "You requested gpu: [0, 1, 2]\n But your machine only has: [0]",
+        "You requested GPUs: [0, 1, 2]\n But your machine only has: [0]",
         "Requested 3 processes, but only 1 GPUs are available.",
         "request 3 GPUs while there is 1 GPU",
     ],
@@ -53,6 +54,13 @@ def test_a_data_set_that_a_download_would_have_is_told_by_its_own_remedy() -> No
 def test_a_program_that_starts_its_own_ranks_is_told_their_number(said: str) -> None:
     refused = environment_failure(ValueError(said), cast(LaunchedProgram, _Program()), 0, 0)
     assert str(refused) == "train.py starts 3 ranks, on as many GPUs: give --ranks 3"
+
+
+@pytest.mark.parametrize(("devices", "first"), [("1", "0"), ("2, 3", "0 to 1")])
+def test_a_program_that_asks_for_a_later_gpu_is_told_to_take_the_first(devices: str, first: str) -> None:
+    said = f"You requested GPUs: [{devices}]\n But your machine only has: [0]"
+    refused = environment_failure(ValueError(said), cast(LaunchedProgram, _Program()), 0, 0)
+    assert str(refused) == f"train.py asks for GPU {devices}, and they begin with 0: let it ask for {first}"
 
 
 class LocalTokenNotFoundError(Exception):

@@ -61,6 +61,17 @@ class Flowers102(VisionDataset):
     def __len__(self):
         return 3
 
+class CelebA(VisionDataset):
+    def __init__(self, root, split="train", target_type="attr", transform=None):
+        super().__init__(root, transform=transform)
+        self.filename = os.listdir(root)
+
+    def __getitem__(self, index):
+        return self.filename[index], self.attr[index]
+
+    def __len__(self):
+        return len(self.attr)
+
 class DatasetFolder(VisionDataset):
     def __init__(self, root, loader, transform=None):
         super().__init__(root, transform=transform)
@@ -82,7 +93,7 @@ class Odd(VisionDataset):
     def __init__(self, root):
         raise RuntimeError("Dataset not found")
 
-__all__ = ("VisionDataset", "CIFAR10", "Flowers102", "DatasetFolder", "ImageFolder", "Odd")
+__all__ = ("VisionDataset", "CIFAR10", "Flowers102", "CelebA", "DatasetFolder", "ImageFolder", "Odd")
 """
 MODELS = """
 import torch
@@ -141,6 +152,20 @@ def test_as_many_images_of_the_same_kind_are_made_up() -> None:
         assert max(flowers.targets) == 101
         with pytest.raises(IndexError):
             flowers[1_020]
+
+
+def test_a_label_may_be_a_row_of_attributes() -> None:
+    with made_up_images(True):
+        datasets = imported("datasets")
+
+        class Mine(datasets.CelebA):  # type: ignore[misc, name-defined]
+            pass
+
+        faces = Mine("data", split="test", transform=lambda image: image.size)
+        size, attributes = faces[7]
+        assert (len(faces), size, attributes.shape, attributes.unique().tolist()) == (19_962, (178, 218), (40,), [0, 1])
+        with pytest.raises(NotHere, match="CelebA is not in data: put its files there"):
+            Mine("data", target_type="landmarks")
 
 
 def test_what_the_program_does_with_them_is_its_own() -> None:

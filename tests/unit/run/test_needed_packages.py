@@ -111,6 +111,15 @@ def test_what_the_project_requires_and_imports_under_a_condition_is_needed(folde
     check_imports(launch_line.parse("torchrun train.py"), folder, LOCKED)
 
 
+def test_modules_of_its_own_that_functions_import_are_followed_for_what_the_project_requires(folder: Path) -> None:
+    (folder / "train.py").write_text("from own import data\n")
+    (folder / "src" / "own" / "data.py").write_text("def images():\n    from .augment import more\n")
+    (folder / "src" / "own" / "augment.py").write_text("import imgaug.augmenters\nimport trl\nfrom . import data\n")
+    (folder / "requirements.txt").write_text("imgaug==0.4.0\n")
+    assert [*needs(folder).packages] == ["imgaug"]  # and not trl, which it does not require
+    assert needs(folder).modules == ()
+
+
 def test_what_else_the_project_requires_is_kept_for_modules_of_another_name(folder: Path) -> None:
     (folder / "requirements.txt").write_text("descript-audio-codec==1.0\ntrl\ntorch\nnumpy\npytest\nflash-attn\n")
     assert {name: one.pin for name, one in needs(folder).others.items()} == {"descript-audio-codec": "1.0"}

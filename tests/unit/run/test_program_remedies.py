@@ -322,6 +322,25 @@ def test_a_dependency_that_lost_a_name_is_taken_in_its_last_release_that_has_it(
     assert after("AttributeError: module 'numpy' has no attribute 'bool' (train.py:3)", named, "step") is None
 
 
+def test_the_release_of_a_dependency_that_a_remedy_took_stays_with_the_packages_of_the_day() -> None:
+    gone = "AttributeError: `np.float_` was removed in the NumPy 2.0 release. (numpy/__init__.py:__getattr__)"
+    attempt = msgspec.structs.replace(GIVEN, choice=Choice(versions={"timm": ""}), added=("timm",))
+    older, _ = remedied(gone, attempt, "init")
+    assert older.choice.versions == {"timm": "", "numpy": "1.26.4"}
+    lacks = "ImportError: cannot import name 'x' from 'transformers' (transformers/__init__.py)"
+    found = remedy_of(Failed("init", lacks), older, STACK, of_2025)
+    assert found is not None
+    assert found.attempt.choice.versions["numpy"] == "1.26.4"
+    assert found.attempt.choice.versions["timm"] == ""
+
+
+def test_a_name_that_numpy_lost_with_its_second_version_is_in_its_last_release_before_that() -> None:
+    more, _ = remedied(
+        "AttributeError: module 'numpy' has no attribute 'bool8' (numpy/__init__.py:__getattr__)", GIVEN, "init"
+    )
+    assert more.choice.versions == {"numpy": "1.26.4"}
+
+
 def test_the_torch_of_the_day_of_the_last_commit_is_taken_last() -> None:
     def of_its_day(packages: Collection[str]) -> OfItsDay:
         return OfItsDay("2024-05-07", {"torch": "2.3.0"} if packages == ("torch",) else {})

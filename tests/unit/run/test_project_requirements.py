@@ -27,6 +27,12 @@ def stated(folder: Path) -> dict[str, str]:
         ("setup.py", "from setuptools import setup\nsetup(install_requires=['trl>=0.9,<1', name])\n"),
         ("setup.py", "REQUIREMENTS = ['trl>=0.9,<1']\nsetup(install_requires=REQUIREMENTS)\n"),
         ("setup.py", "_deps = ['trl>=0.9,<1']\nsetup(install_requires=[deps['trl']])\n"),
+        ("README.md", "Run `pip install 'trl>=0.9,<1'` first.\n"),
+        (
+            "README.md",
+            "$ pip3 install -U -i https://x -r more.txt \\\n  'trl>=0.9,<1' git+https://x/y && echo peft # ray\n",
+        ),
+        ("install.sh", "python -m pip install 'trl>=0.9,<1' -e .; pip install ./own\n"),
         ("setup.cfg", "[options]\ninstall_requires =\n  trl>=0.9,<1\n"),
         ("environment.yml", "dependencies:\n  - python\n  - pip:\n    - trl>=0.9,<1 # of its time\n"),
         ("requirements.yaml", "dependencies:\n  - python=3.9\n  - pip:\n    - trl>=0.9,<1\n"),
@@ -71,6 +77,19 @@ def test_neither_constraints_nor_the_sources_of_pins_are_requirements(tmp_path: 
     for name, content in {"constraints.txt": "idna==3\n", "train.in": "trl\n", "train.txt": "trl==0.9\n"}.items():
         (folder / name).write_text(content)
     assert stated(tmp_path) == {"trl": "==0.9 requirements/train.txt"}
+
+
+def test_files_of_requirements_come_before_what_a_readme_tells_one_to_install(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text(
+        "pip install torch==2.4.0+cu118 trl==0.9 numerize\nWe pip install nothing else.\n"
+    )
+    (tmp_path / "requirements.txt").write_text("trl==0.10\n")
+    found = stated(tmp_path)
+    assert {name: found[name] for name in ("trl", "numerize", "torch")} == {
+        "trl": "==0.10 requirements.txt",
+        "numerize": " README.md",
+        "torch": " README.md",
+    }
 
 
 def test_a_lock_pins_what_nothing_else_limits(tmp_path: Path) -> None:

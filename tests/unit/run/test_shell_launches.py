@@ -97,6 +97,18 @@ def test_a_script_that_changes_to_a_folder_of_another_machine_starts_where_its_p
 
 
 @pytest.mark.slow
+def test_a_script_that_is_to_be_started_in_its_own_folder_starts_there(folder: Path) -> None:
+    (folder / "scripts" / "tune.py").touch()
+    (folder / "scripts" / "tune.sh").write_text("torchrun tune.py --out ./out")
+    for line in ("bash scripts/tune.sh", "cd . && ./scripts/tune.sh"):
+        (folder / "scripts" / "tune.sh").chmod(0o755)
+        launch = launch_of_shell(line, folder)
+        assert (launch.line, launch.folder) == ("torchrun tune.py --out ./out", str(folder / "scripts"))
+    (folder / "tune.py").touch()
+    assert launch_of_shell("bash scripts/tune.sh", folder).folder == str(folder)
+
+
+@pytest.mark.slow
 def test_a_job_of_slurm_is_its_first_task_on_as_many_nodes_as_it_asks_for(folder: Path) -> None:
     (folder / "job.slurm").write_text(
         "#!/bin/bash\n#SBATCH --nodes=4 # of 8\n"
@@ -162,6 +174,22 @@ def test_a_line_that_comes_to_several_programs_has_their_lines_without_secrets(f
         launch_of_shell("bash scripts/two.sh", folder)
     assert str(refused.value) == "--program: starts 2 programs; give one of these lines"
     assert refused.value.lines == [f"deepspeed train.py --lr {lr} --token ***" for lr in (1, 2)]
+
+
+@pytest.mark.slow
+def test_the_first_of_several_lines_stands_for_them_if_one_program_trains(folder: Path) -> None:
+    (folder / "prepare.py").write_text("import json, helper\n")
+    (folder / "helper.py").touch()
+    (folder / "train.py").write_text("def main():\n    from helper_of_training import step\n")
+    (folder / "helper_of_training.py").write_text("import torch\n")
+    (folder / "folds.sh").write_text(
+        "python prepare.py; for n in 1 2; do python train.py --fold $n; done; python prepare.py"
+    )
+    with pytest.raises(SeveralLaunches) as refused:
+        launch_of_shell("bash folds.sh", folder)
+    assert refused.value.first_that_trains() == Launch("python train.py --fold 1", str(folder))
+    (folder / "helper.py").write_text("import torch\n")
+    assert refused.value.first_that_trains() is None
 
 
 @pytest.mark.slow

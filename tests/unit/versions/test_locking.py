@@ -63,7 +63,7 @@ def test_all_configured_stacks_have_a_committed_lock_that_is_not_stale(tmp_path:
 
 def test_the_releases_that_were_locked_before_are_known(tmp_path: Path) -> None:
     answers: list[str | Failed] = [
-        "flash-attn==2.7.0\nmine==1.0\n",
+        "ring-attn==2.7.0\nmine==1.0\n",
         "mine==1.1\nmine-too==3.0 ; sys_platform == 'win32'\n",
     ]
     resolver = Resolver(answers)
@@ -72,7 +72,7 @@ def test_the_releases_that_were_locked_before_are_known(tmp_path: Path) -> None:
         assert isinstance(locking.lock_stack(stack, cache=tmp_path, compile=resolver), LockedStack)
     (tmp_path / "damaged.txt").write_bytes(b"\xff")
     assert sorted(locking.locked_releases(tmp_path, "mine")) == ["1.0", "1.1"]
-    assert locking.locked_releases(tmp_path, "Flash_Attn") == ("2.7.0",)
+    assert locking.locked_releases(tmp_path, "Ring_Attn") == ("2.7.0",)
     assert locking.locked_releases(tmp_path / "nowhere", "mine") == ()
 
 
@@ -257,6 +257,18 @@ def test_a_package_that_is_left_out_is_installed_nowhere(tmp_path: Path) -> None
     stack = Stack(python="3.11", versions={"mine": "1.0", "flash-attn": ""})
     assert isinstance(locking.lock_stack(stack, cache=tmp_path, compile=resolver), LockedStack)
     assert resolver.overridden == ["flash-attn; sys_platform == 'none'\n"]
+
+
+def test_kernels_that_need_a_compiler_for_gpus_are_left_out_unless_the_stack_names_them(tmp_path: Path) -> None:
+    with_kernel = "mine==1.0\nflash-attn==2.8.3\n"
+    resolver = Resolver([with_kernel, "mine==1.0\n", with_kernel])
+    locked = locking.lock_stack(MINE, cache=tmp_path, compile=resolver)
+    assert isinstance(locked, LockedStack)
+    assert not any("flash-attn" in pin for pin in locked.requirements)
+    assert resolver.overridden == ["", "flash-attn; sys_platform == 'none'\n"]
+    named = Stack(python="3.11", versions={"mine": "1.0", "flash-attn": "2.8.3"})
+    assert isinstance(locking.lock_stack(named, cache=tmp_path, compile=resolver), LockedStack)
+    assert resolver.overridden[2:] == [""]
 
 
 def test_drift_tells_what_else_moved_on_this_python() -> None:

@@ -64,3 +64,18 @@ def test_a_release_that_sets_the_callback_by_neither_is_not_measured(monkeypatch
         monkeypatch.delattr(eval_frame, name, raising=False)
     with pytest.raises(MissingTarget, match="has no 'set_eval_frame'"), eager(lambda note: None):
         pass
+
+
+@torch.jit.script
+def scripted(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return torch.tanh(x + y) * y
+
+
+def test_a_program_that_asks_for_torchscripts_former_executor_runs_without_it(books: Books) -> None:
+    was = torch._C._jit_set_profiling_executor(False), torch._C._jit_set_profiling_mode(False)
+    assert was == (True, True)
+    torch._C._jit_override_can_fuse_on_gpu(True)
+    x = torch.ones(4, 4, device="cuda", requires_grad=True)
+    for _ in range(3):
+        scripted(x, x * 2).sum().backward()
+    assert x.grad is not None

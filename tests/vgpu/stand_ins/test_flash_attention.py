@@ -239,6 +239,47 @@ def test_models_that_cache_their_rotation_find_its_class(books: Books) -> None:
     assert rotation._cos_cached.shape == (5, 4)
 
 
+def test_a_module_rotates_queries_and_keys_in_place_and_no_values(books: Books) -> None:
+    from flash_attn.layers.rotary import RotaryEmbedding
+
+    rotation = RotaryEmbedding(64, device="cuda")
+    rotation(inputs((2, 16, 3, 4, 64))[0] * 1)
+    (packed,) = inputs((2, 16, 3, 4, 64))
+    packed = packed * 1
+    out, held, peak = held_by(lambda: rotation(packed))
+    assert (held, peak, out.shape) == (0, 0, packed.shape)
+    gradient = torch.ones_like(out)
+    out.backward(gradient)
+
+
+@pytest.mark.parametrize("form", ["packed", "grouped", "strided", "without queries"])
+def test_packed_heads_are_rotated_as_each_alone(meter: Any, form: str) -> None:
+    from flash_attn.layers.rotary import apply_rotary_emb, apply_rotary_emb_kv_, apply_rotary_emb_qkv_
+
+    angles = torch.rand(5, 3)
+    cos, sin = angles.cos(), angles.sin()
+    heads = (4, 2, 2) if form == "grouped" else (2, 2, 2)
+    q, k, v = (torch.randn(2, 5, count, 8) for count in heads)
+    expected = [apply_rotary_emb(q, cos, sin), apply_rotary_emb(k, cos, sin), v]
+    leaf = (torch.cat((q, k, v), 2) if form == "grouped" else torch.stack((q, k, v), 2)).requires_grad_()
+    packed = leaf * 1
+    if form == "grouped":
+        parts = apply_rotary_emb_qkv_(packed, cos, sin, num_heads_q=4).split(heads, 2)
+    elif form == "without queries":
+        parts = (expected[0], *apply_rotary_emb_kv_(packed[:, :, 1:], cos, sin).unbind(2))
+    else:
+        packed = packed.transpose(0, 1).contiguous().transpose(0, 1) if form == "strided" else packed
+        parts = apply_rotary_emb_qkv_(packed, cos, sin).unbind(2)
+    for part, one in zip(parts, expected):
+        torch.testing.assert_close(part, one)
+    parts = parts[form == "without queries" :]
+    (back,) = torch.autograd.grad(parts, leaf, [part.detach().clone() for part in parts])
+    given = leaf.detach().clone()
+    if form == "without queries":
+        given[:, :, 0] = 0
+    torch.testing.assert_close(back, given)
+
+
 @pytest.mark.parametrize("options", [{}, {"label_smoothing": 0.1}, {"reduction": "sum"}])
 def test_the_loss_is_torchs_cross_entropy(meter: Any, options: dict[str, Any]) -> None:
     from flash_attn.losses.cross_entropy import CrossEntropyLoss

@@ -17,6 +17,7 @@ torch = pytest.importorskip("torch")
 from vgpu.device import launching  # noqa: E402
 from vgpu.device.books import Books  # noqa: E402
 from vgpu.meters.ledger import DEVICE  # noqa: E402
+from vgpu.no_stand_in import NoStandInError  # noqa: E402
 from vgpu.stand_ins import triton_stores  # noqa: E402
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("triton") is not None, reason="Triton is installed")
@@ -223,3 +224,13 @@ def test_installed_kernels_are_launched_alike(monkeypatch: pytest.MonkeyPatch) -
     assert driver.active is None
     with pytest.raises(RuntimeError, match="0 active drivers"):
         JITFunction(kernel).run()
+
+
+def test_a_file_of_kernels_declares_its_benchmarks_on_import(books: Books) -> None:
+    import triton
+
+    benchmarks = [triton.testing.Benchmark(x_names=["N"], x_vals=[1024], plot_name="attention", args={"H": 8})]
+    timed = triton.testing.perf_report(benchmarks)(lambda N, H: None)
+    with pytest.raises(NoStandInError, match=r"triton.testing.Mark.run has no stand-in"):
+        timed.run(save_path=".")
+    assert triton.testing.do_bench

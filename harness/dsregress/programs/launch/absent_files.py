@@ -73,6 +73,17 @@ def absent_file(error: BaseException, arguments: Sequence[str], source: str, run
     return None
 
 
+def without_files(path: str, error: BaseException, source: str) -> str:
+    """Return the line about a folder of the program's own that has no files, and without which it failed; empty for another
+    folder. ``source`` is as in `absent_file`."""
+    whole = os.path.abspath(os.path.expanduser(path))
+    if not _is_the_programs(whole, source):
+        return ""
+    if os.path.isdir(whole):
+        return f"{place_of(error)}: there are no files in {_in_the_copy(whole) or path}: put its data there"
+    return f"{place_of(error)}: {_said(path, whole, '')}"
+
+
 def _missing_paths(error: BaseException, arguments: Sequence[str]) -> Iterator[str]:
     """Yield the paths that an error reports as missing."""
     if isinstance(error, FileNotFoundError) and isinstance(error.filename, (str, bytes)):

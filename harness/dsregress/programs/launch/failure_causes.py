@@ -14,8 +14,15 @@ from dsregress.probe import program_imports
 from dsregress.probe.border import faults, machine
 from dsregress.probe.launch_line import LaunchLine, LaunchLineError
 from dsregress.probe.module_packages import packages_by_module
-from dsregress.programs.launch import absent_packages, hub_downloads, launchers, missing_imports, project_packages
-from dsregress.programs.launch.absent_files import absent_file
+from dsregress.programs.launch import (
+    absent_files,
+    absent_packages,
+    empty_folders,
+    hub_downloads,
+    launchers,
+    missing_imports,
+    project_packages,
+)
 from dsregress.programs.launch.started_processes import StartedError
 from dsregress.programs.substitutes import more_columns, synthetic_files, tiny_models
 from dsregress.programs.substitutes.synthetic_datasets import MadeUp
@@ -36,7 +43,7 @@ _MOST_SAID = 100
 
 #: Lightning's words where it would start a rank on each of these devices, of which there are fewer, and programs' own.
 _ASKED_FOR_DEVICES = re.compile(
-    r"You requested gpu: \[(?P<devices>[\d, ]+)\]"
+    r"You requested (?:gpu|GPUs): \[(?P<devices>[\d, ]+)\]"
     r"|[Rr]equest(?:ed|s|ing)? (?P<count>\d{1,3}) (?:process(?:es)?|GPUs?|devices?)\b.*\b\d+ (?:GPUs?|devices?)\b"
 )
 
@@ -91,12 +98,15 @@ def environment_failure(
         return absent
     if program.made_up.guessed and not backward_passes:
         return _of_unknown_rows(error, program)
+    if not optimizer_steps and (folder := empty_folders.folder_without_data(error)):
+        line = absent_files.without_files(folder, error, program.source)
+        return CannotRun(line) if line else None
     return None
 
 
 def _of_an_absent_file(error: Exception, program: LaunchedProgram) -> Exception | None:
     """Explain a missing file. Note one that can be made up, so that the cell is retried with it."""
-    absent = absent_file(error, program.line.arguments, program.source, program.run_folder)
+    absent = absent_files.absent_file(error, program.line.arguments, program.source, program.run_folder)
     if absent is None:
         return None
     if absent.form and program.made_up.is_wanted:
@@ -192,7 +202,13 @@ def _of_too_few_ranks(error: Exception, program: LaunchedProgram) -> Exception |
     asked = _ASKED_FOR_DEVICES.search(str(error))
     if asked is None:
         return None
-    count = int(asked["count"]) if asked["count"] else len(asked["devices"].split(","))
+    devices = [int(each) for each in asked["devices"].split(",")] if asked["devices"] else []
+    if devices != [*range(len(devices))]:
+        first = "0" if len(devices) == 1 else f"0 to {len(devices) - 1}"
+        return CannotRun(
+            f"{program.name} asks for GPU {asked['devices']}, and they begin with 0: let it ask for {first}"
+        )
+    count = len(devices) or int(asked["count"])
     return CannotRun(f"{program.name} starts {count} ranks, on as many GPUs: give --ranks {count}")
 
 

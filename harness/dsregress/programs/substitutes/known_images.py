@@ -22,6 +22,7 @@ class KnownImages:
     rows: Mapping[str, int]  #: by split; one without a name is the whole
     mode: str = "RGB"  #: as PIL names it
     layout: str | None = None
+    attributes: int = 0  #: of each image, 0 or 1, in place of a class
 
 
 @functools.cache

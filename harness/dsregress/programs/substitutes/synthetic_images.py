@@ -149,7 +149,8 @@ def _make_up(dataset: Any, datasets: Any, given: dict[str, Any], wanted: bool, e
     what = f"the data set {name} is not in {root or 'its folder'}"
     if not wanted:
         raise NotHere(what, "give --synthetic-data for made-up images, or put its files there") from error
-    if name not in known_images.known_image_sets():
+    of_a_class = given.get("target_type", "attr") in ("attr", ["attr"])
+    if name not in known_images.known_image_sets() or not of_a_class:
         raise NotHere(what, "put its files there, as no made-up images are known for it") from error
     known = known_images.images_of_folder(root) if name == "ImageFolder" else known_images.known_image_sets()[name]
     transforms = {way: given.get(way) for way in ("transforms", "transform", "target_transform")}
@@ -171,6 +172,8 @@ def _make_up(dataset: Any, datasets: Any, given: dict[str, Any], wanted: bool, e
     else:
         dataset._harness_images = _Images(type(dataset), known, seed)
         dataset._labels = dataset.targets = labels
+        if known.attributes:
+            dataset.attr = dataset.targets = _attributes(known, rows, seed)
 
 
 def _row_count(known: KnownImages, given: dict[str, object], root: str) -> int:
@@ -180,6 +183,13 @@ def _row_count(known: KnownImages, given: dict[str, object], root: str) -> int:
         is_other = given.get("train") is False or last.startswith(("val", "test"))
         split = "test" if is_other else "train"
     return known.rows.get(str(split), known.rows.get("train", known.rows.get("", 0)))
+
+
+def _attributes(known: KnownImages, rows: int, seed: int) -> object:
+    import numpy
+    import torch
+
+    return torch.from_numpy(numpy.random.default_rng(seed).integers(0, 2, (rows, known.attributes)))
 
 
 def _arrays(known: KnownImages, labels: list[int], seed: int) -> tuple[object, object]:

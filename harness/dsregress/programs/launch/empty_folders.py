@@ -1,0 +1,58 @@
+"""A data set without rows, as the folder that it reads is not there, or empty: a program lists it, and finds nothing.
+
+torch's samplers and joined data sets refuse it in words that name no folder, so the folder is looked for among the variables
+of the functions in which the program failed, and the attributes of its data set.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import traceback
+from collections.abc import Iterator
+
+#: torch's words, of ``RandomSampler`` and ``ConcatDataset``.
+_WITHOUT_ROWS = re.compile(r"but got num_samples=0$|^datasets should not be an empty iterable$")
+
+#: Names of what a program reads, and of what it writes.
+_READ = re.compile(r"dir|root|path|folder|data|imgs|images", re.IGNORECASE)
+_WRITTEN = re.compile(r"out|save|log|ckpt|checkpoint|result|exp|cache|tmp", re.IGNORECASE)
+
+_MOST_VALUES = 5_000
+
+
+def folder_without_data(error: BaseException) -> str:
+    """Return the folder, absent or empty, from which a program that failed for want of rows reads them; empty for another
+    error, or if none is found."""
+    if not _WITHOUT_ROWS.search(str(error)):
+        return ""
+    for count, (name, value) in enumerate(_local_values(error)):
+        if count > _MOST_VALUES:
+            break
+        if isinstance(value, (str, os.PathLike)) and _READ.search(name) and not _WRITTEN.search(name):
+            path = os.fspath(value)
+            if isinstance(path, str) and _is_without_files(path):
+                return path
+    return ""
+
+
+def _local_values(error: BaseException) -> Iterator[tuple[str, object]]:
+    """Yield (name, value) of the functions in which an error was raised, the innermost first, and of their objects."""
+    for frame, _ in reversed(list(traceback.walk_tb(error.__traceback__))):
+        for name, value in list(frame.f_locals.items()):
+            yield name, value
+            attributes = getattr(value, "__dict__", None)
+            if isinstance(attributes, dict) and not isinstance(value, type) and not hasattr(value, "__file__"):
+                yield from list(attributes.items())
+
+
+def _is_without_files(path: str) -> bool:
+    if not path or "://" in path or "\n" in path:
+        return False
+    try:
+        with os.scandir(os.path.expanduser(path)) as entries:
+            return next(entries, None) is None
+    except FileNotFoundError:
+        return True
+    except (OSError, ValueError):
+        return False

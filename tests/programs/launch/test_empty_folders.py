@@ -1,0 +1,79 @@
+"""A program whose data set has no rows is told the folder that it reads, if that is absent or empty."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from dsregress.programs.launch import absent_files  # noqa: E402
+from dsregress.programs.launch.empty_folders import folder_without_data  # noqa: E402
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The user's folder; the working folder is a copy of it."""
+    for name in ("user", "copy"):
+        (tmp_path / name / "empty").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "copy")
+    return tmp_path / "user"
+
+
+class Images(torch.utils.data.Dataset[Any]):
+    def __init__(self, root: str) -> None:
+        self.save_dir, self.root = "out/none", root
+        self.files = sorted(Path(root).glob("*.png"))
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+
+def _sampled(data_path: str) -> Any:
+    return torch.utils.data.DataLoader(Images(data_path), shuffle=True)
+
+
+def _joined(data_path: str) -> Any:
+    root = Path(data_path)
+    return torch.utils.data.ConcatDataset([Images(str(one)) for one in root.glob("*")])
+
+
+def _raised(call: Callable[[], Any]) -> Exception:
+    with pytest.raises(Exception) as caught:  # noqa: PT011  # each has its own
+        call()
+    return caught.value
+
+
+@pytest.mark.parametrize("load", [_sampled, _joined])
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        ("empty", "there are no files in empty: put its data there"),
+        (
+            "data/train",
+            "there is no data/train where the program is launched: put it there, or launch it in the folder",
+        ),
+    ],
+)
+def test_the_folder_is_named(folder: Path, load: Callable[[str], Any], path: str, says: str) -> None:
+    error = _raised(lambda: load(path))
+    found = folder_without_data(error)
+    assert found == path
+    assert says in absent_files.without_files(found, error, str(folder))
+
+
+def test_another_failure_names_none(folder: Path) -> None:
+    def fail() -> None:
+        root = "data/train"
+        raise ValueError(f"too few rows: {len(root)}")
+
+    assert folder_without_data(_raised(fail)) == ""
+
+
+def test_a_data_set_whose_folder_has_files_is_the_programs_own_fault(folder: Path) -> None:
+    Path("full").mkdir()
+    Path("full", "x.txt").touch()
+    assert folder_without_data(_raised(lambda: _sampled("full"))) == ""
