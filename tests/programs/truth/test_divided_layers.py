@@ -344,3 +344,16 @@ def test_a_tensor_parallel_plan_of_transformers_has_a_truth(folder: Path, is_wro
     said = r"the gradient of model.layers.1.mlp.up_proj.weight in step \d is 0.(9|89\d) times plain PyTorch's"
     assert bool(re.match(said, numerics.gradient_apart)) == is_wrong
     assert (truth.worst(numerics) > 1) == is_wrong, (numerics.note, numerics.gradient_apart)
+
+
+LOSS_PARALLEL = """
+parallelize_module(model.head, tp, ColwiseParallel(use_local_output=False))
+from torch.distributed.tensor.parallel import loss_parallel
+parallel = loss_parallel()
+parallel.__enter__()
+"""
+
+
+def test_a_model_that_returns_a_divided_tensor_has_no_truth(folder: Path) -> None:
+    numerics = trained(folder, "tensor parallel", fault=LOSS_PARALLEL)
+    assert "its model returns a tensor that is divided among ranks" in numerics.note

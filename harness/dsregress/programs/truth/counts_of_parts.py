@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
 
 import torch
 
@@ -18,7 +17,7 @@ _MOST_NAMES = 6
 _ROUNDINGS, _MOST = 1000, 0.02
 
 
-def names_of_counts(root: Any, divided: Iterable[Any]) -> list[str]:
+def names_of_counts(root: torch.nn.Module, divided: Iterable[object]) -> list[str]:
     """Return the names of numbers that modules have which have, or call one with, ``divided`` weights."""
     names: dict[str, None] = {}
     for module in _with_divided_parts(root, divided):
@@ -26,7 +25,7 @@ def names_of_counts(root: Any, divided: Iterable[Any]) -> list[str]:
     return list(names)
 
 
-def multiply_counts(root: Any, divided: Iterable[Any], names: Sequence[str], by: int) -> None:
+def multiply_counts(root: torch.nn.Module, divided: Iterable[object], names: Sequence[str], by: int) -> None:
     """Multiply the numbers of these names."""
     for module in _with_divided_parts(root, divided):
         for name in names:
@@ -56,7 +55,7 @@ def chosen_names(
     return best if away <= near else None
 
 
-def _with_divided_parts(root: Any, divided: Iterable[Any]) -> Iterator[Any]:
+def _with_divided_parts(root: torch.nn.Module, divided: Iterable[object]) -> Iterator[torch.nn.Module]:
     own = {id(parameter) for parameter in divided}
     for module in root.modules():
         if isinstance(module, (torch.nn.Linear, torch.nn.Embedding)):

@@ -6,7 +6,7 @@ These ranks train on the same data and are one rank of plain PyTorch, and the ot
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -16,8 +16,13 @@ from dsregress.programs.watch.kept_steps import KeptStep
 from dsregress.programs.watch.layer_plans import is_divided
 from dsregress.programs.watch.weight_pieces import Weight
 
+if TYPE_CHECKING:
+    from torch.distributed.device_mesh import DeviceMesh
 
-def layer_groups(root: Any, weights: Sequence[Weight], fsdp_meshes: Iterable[Any], ranks: int) -> list[list[int]]:
+
+def layer_groups(
+    root: torch.nn.Module, weights: Sequence[Weight], fsdp_meshes: Iterable[DeviceMesh], ranks: int
+) -> list[list[int]]:
     """Return the ranks in groups that divide each layer between them, each group in the order of its parts. Raise NoTruth if
     they are joined otherwise."""
     alone = [[rank] for rank in range(ranks)]
@@ -45,8 +50,8 @@ def layer_groups(root: Any, weights: Sequence[Weight], fsdp_meshes: Iterable[Any
     return list(rows.tolist())
 
 
-def _meshes(given: Iterable[Any]) -> list[Any]:
-    found: list[Any] = []
+def _meshes(given: Iterable[DeviceMesh]) -> list[DeviceMesh]:
+    found: list[DeviceMesh] = []
     for mesh in given:
         if not any(torch.equal(mesh.mesh, other.mesh) for other in found):
             found.append(mesh)

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from dsregress.programs.truth.plain_settings import NoTruth
 from dsregress.programs.watch.layer_plans import joins_layers
 from dsregress.programs.watch.weight_pieces import Weight, flat_handle, unwrapped
+
+if TYPE_CHECKING:
+    from torch.distributed.device_mesh import DeviceMesh
 
 _HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
 
@@ -31,7 +34,7 @@ class Unit:
     casts_inputs: bool
     returns: torch.dtype | None
     reduces_in: torch.dtype | None
-    mesh: Any = None  #: of FSDP2
+    mesh: DeviceMesh | None = None  #: of FSDP2
 
 
 def units_of(root: Any) -> Iterator[Unit]:
@@ -149,10 +152,10 @@ def is_fsdp2(module: object) -> bool:
     return hasattr(type(module), "_get_fsdp_state")
 
 
-def _take_off(module: Any, forward: Any) -> None:
+def _take_off(module: torch.nn.Module, forward: Callable[..., object]) -> None:
     """Give a module the ``forward`` back around which transformers has put one that joins the parts of a layer."""
-    inner: Any = inspect.getclosurevars(forward).nonlocals.get("original_forward")
-    if not inspect.ismethod(inner) or inner.__self__ is not module or inner.__func__ is not type(module).forward:
+    inner = inspect.getclosurevars(forward).nonlocals.get("original_forward")
+    if inner != type(module).forward.__get__(module):
         raise NoTruth("its tensor parallel plan replaces what a module computes")
     del module.forward
 

@@ -18,7 +18,7 @@ from dsregress.programs.truth.plain_settings import NoTruth
 from dsregress.programs.watch import kept_calls
 from dsregress.programs.watch.kept_calls import KeptCall
 from dsregress.programs.watch.kept_steps import Clip, KeptStep, KeptSteps, Snapshot
-from dsregress.programs.watch.module_values import ModuleValues, ModuleWatch, Part
+from dsregress.programs.watch.module_values import ModuleValues, ModuleWatch, RankPart
 from dsregress.programs.watch.weight_pieces import UnknownDivision, Wholes
 from dsregress.programs.world import random_state
 
@@ -209,7 +209,7 @@ class PlainSteps:
         found = {}
         for at, rank in enumerate(group):
             call = step.ranks[rank].calls[number]
-            part = Part(at, len(group), call.modules) if len(group) > 1 else None
+            part = RankPart(at, len(group), call.modules) if len(group) > 1 else None
             found[rank] = ModuleWatch(self._roots[call.root], locates=locates, part=part)
         return found
 

@@ -154,6 +154,21 @@ class _CannotBeKept(Exception):
     """A value holds tensors where they are not found; the message names its class."""
 
 
+class _IsDivided(_CannotBeKept):
+    """A value holds a tensor that is divided among ranks."""
+
+
+def holds_parts(value: object) -> bool:
+    """Return True if what a model returns holds a tensor that is divided among ranks, as with loss_parallel."""
+    try:
+        _mapped(value, lambda tensor: tensor)
+    except _IsDivided:
+        return True
+    except _CannotBeKept:
+        return False
+    return False
+
+
 def copied(value: Any) -> Any:
     """Return a copy of what a model is called with."""
     return _mapped(value, lambda tensor: tensor.detach().clone().requires_grad_(tensor.requires_grad))
@@ -176,7 +191,7 @@ def _mapped(value: Any, change: Callable[[torch.Tensor], Any]) -> Any:
     """Return the same structure with its tensors changed."""
     if isinstance(value, torch.Tensor):
         if hasattr(value, "to_local"):
-            raise _CannotBeKept("a tensor that is divided among ranks")
+            raise _IsDivided("a tensor that is divided among ranks")
         return change(value)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return type(value)(*(_mapped(one, change) for one in value))

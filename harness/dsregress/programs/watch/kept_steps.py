@@ -152,9 +152,12 @@ class KeptSteps(ModuleCalls):
 
     @_kept
     def _returned(self, step: KeptStep, call: KeptCall, args: object, kwargs: object, out: object) -> None:
+        if kept_calls.holds_parts(out):
+            return self.give_up("its model returns a tensor that is divided among ranks, as for loss_parallel")
         kept_calls.end_call(call, args, kwargs, out)
         if call.returned:
             step.calls.append(call)
+        return None
 
     @_kept
     def backward_begins(self, loss: object, engine: object) -> None:

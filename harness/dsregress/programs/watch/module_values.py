@@ -70,7 +70,7 @@ class ModuleValues:
 
 
 @dataclass(frozen=True)
-class Part:
+class RankPart:
     """The part that one of ``of`` ranks, which divide a model's layers, has of each tensor: as in its ``values``."""
 
     number: int
@@ -93,7 +93,7 @@ class Part:
                     return one.shape
         return None
 
-    def digest(self, tensor: torch.Tensor, shape: tuple[int, ...] | None) -> torch.Tensor | None:
+    def digest_part(self, tensor: torch.Tensor, shape: tuple[int, ...] | None) -> torch.Tensor | None:
         """Return the digest of the part of a whole tensor that has this shape; None if it is not known which part."""
         if shape is None or len(shape) != tensor.dim():
             return None
@@ -109,7 +109,7 @@ class ModuleWatch:
     """Watches the modules of ``root`` within the block, or from `begin` to `end`; gradients come later. ``locates``: keep
     from where each is called. ``part``: keep of whole tensors what a rank has of them."""
 
-    def __init__(self, root: torch.nn.Module, *, locates: bool = False, part: Part | None = None) -> None:
+    def __init__(self, root: torch.nn.Module, *, locates: bool = False, part: RankPart | None = None) -> None:
         self.values = ModuleValues()
         self._root, self._part = root, part
         self._stacks = StackWalker("") if locates else None
@@ -175,7 +175,7 @@ class ModuleWatch:
             own = _comparable(tensor)
             if own is not None and self._part is not None:
                 wanted = self._part.shape_of(name, moment.turn, role, number)
-                moment.digests.append(self._part.digest(own, wanted))
+                moment.digests.append(self._part.digest_part(own, wanted))
             else:
                 moment.digests.append(None if own is None else tensor_digest(own))
             moment.shapes.append(_NO_SHAPE if own is None else tuple(own.shape))
@@ -201,7 +201,7 @@ class ModuleWatch:
         return _Unbroken(self.values, self.end)
 
 
-def _arrived(values: ModuleValues, number: int, part: Part | None, gradient: torch.Tensor | None) -> None:
+def _arrived(values: ModuleValues, number: int, part: RankPart | None, gradient: torch.Tensor | None) -> None:
     if gradient is None:  # another tensor of the same node has one
         return
     with _Unbroken(values, lambda: None):
@@ -213,7 +213,7 @@ def _arrived(values: ModuleValues, number: int, part: Part | None, gradient: tor
         if part is not None:
             at, tensor = one.places[0]
             moment = values.moments[at]
-            digest = part.digest(own, part.shape_of_gradient(moment.module, moment.turn, moment.role, tensor))
+            digest = part.digest_part(own, part.shape_of_gradient(moment.module, moment.turn, moment.role, tensor))
         else:
             digest = tensor_digest(own)
         if digest is None:

@@ -17,7 +17,7 @@ from dsregress.programs.watch.layer_plans import is_divided, names_of_own_parts
 from dsregress.programs.watch.weight_pieces import UnknownDivision, local_values, weights_of
 
 #: The digest of each weight, or part of one, by what tells the part.
-_Digests = dict[Any, str]
+_Digests = dict[object, str]
 
 
 def replicas_apart(module: Any) -> int:
@@ -44,7 +44,7 @@ def _apart_in_ddp(module: Any) -> int:
     return sum(digest != digests[0] for digest in digests)
 
 
-def _apart_in_plan(module: Any) -> int:
+def _apart_in_plan(module: torch.nn.Module) -> int:
     meshes = [one.device_mesh for one in module.parameters() if hasattr(one, "device_mesh")]
     if not meshes:
         return 0
@@ -52,14 +52,14 @@ def _apart_in_plan(module: Any) -> int:
         ranks = [_digests(module)]
         mesh = max(meshes, key=lambda one: one.size())
         for dim in range(mesh.ndim):
-            gathered: list[Any] = [None] * mesh.size(dim)
+            gathered: list[list[_Digests]] = [[] for _ in range(mesh.size(dim))]
             torch.distributed.all_gather_object(gathered, ranks, group=mesh.get_group(dim))
             ranks = [one for of_rank in gathered for one in of_rank]
     known: _Digests = {}
     return sum(any(known.setdefault(part, digest) != digest for part, digest in rank.items()) for rank in ranks)
 
 
-def _digests(module: Any) -> _Digests:
+def _digests(module: torch.nn.Module) -> _Digests:
     try:
         weights = weights_of(module)
     except UnknownDivision:

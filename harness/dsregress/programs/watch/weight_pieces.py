@@ -9,9 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
+
+if TYPE_CHECKING:
+    from torch.distributed.device_mesh import DeviceMesh
+    from torch.distributed.tensor import Placement
 
 #: What wrappers put into the names of the weights below them.
 _WRAPPERS = frozenset(("_fsdp_wrapped_module", "_checkpoint_wrapped_module", "_orig_mod"))
@@ -188,7 +192,9 @@ def gradient_place(weight: Weight) -> GradientPlace:
     return here, Summand(number, of, kinds == {"avg"})
 
 
-def _box(shape: tuple[int, ...], mesh: Any, placements: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _box(
+    shape: tuple[int, ...], mesh: DeviceMesh, placements: Sequence[Placement]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
     try:
         from torch.distributed.tensor import _utils
     except ImportError:  # before torch 2.5
@@ -201,7 +207,7 @@ def _box(shape: tuple[int, ...], mesh: Any, placements: Any) -> tuple[tuple[int,
     return tuple(size), tuple(start)
 
 
-def _is_run(dim: int, shape: tuple[int, ...], mesh: Any, placements: Any) -> bool:
+def _is_run(dim: int, shape: tuple[int, ...], mesh: DeviceMesh, placements: Sequence[Placement]) -> bool:
     """Return True if what the rank has along a dimension lies in one run of the whole."""
     here = torch.arange(shape[dim])
     for at, placement in enumerate(placements):
