@@ -8,14 +8,19 @@ modules stays: they call each other as before.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from dsregress.programs.truth.plain_settings import NoTruth
+from dsregress.programs.watch.layer_plans import joins_layers
 from dsregress.programs.watch.weight_pieces import Weight, flat_handle, unwrapped
+
+if TYPE_CHECKING:
+    from torch.distributed.device_mesh import DeviceMesh
 
 _HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
 
@@ -29,6 +34,7 @@ class Unit:
     casts_inputs: bool
     returns: torch.dtype | None
     reduces_in: torch.dtype | None
+    mesh: DeviceMesh | None = None  #: of FSDP2
 
 
 def units_of(root: Any) -> Iterator[Unit]:
@@ -44,7 +50,10 @@ def units_of(root: Any) -> Iterator[Unit]:
             if any(getattr(group, "gradient_divide_factor", None) is not None for group in groups):
                 raise NoTruth("it divides gradients by a number of its own")
             policy = state._mp_policy
-            yield Unit(module, policy.param_dtype, policy.cast_forward_inputs, policy.output_dtype, policy.reduce_dtype)
+            mesh = next((group.mesh_info.mesh for group in groups if group is not None), None)
+            yield Unit(
+                module, policy.param_dtype, policy.cast_forward_inputs, policy.output_dtype, policy.reduce_dtype, mesh
+            )
 
 
 def computing_dtypes(root: Any, units: Sequence[Unit]) -> dict[int, torch.dtype | None]:
@@ -67,10 +76,11 @@ def computing_dtypes(root: Any, units: Sequence[Unit]) -> dict[int, torch.dtype 
     return found
 
 
-def check_ranks(root: Any, ranks: int, units: Sequence[Unit]) -> None:
-    """Raise NoTruth unless the gradients of a module are the mean over all ranks."""
-    if ranks == 1:
+def check_ranks(root: Any, groups: Sequence[Sequence[int]], units: Sequence[Unit]) -> None:
+    """Raise NoTruth unless the gradients of a module are the mean over all ``groups`` of ranks that divide its layers."""
+    if len(groups) == 1:
         return
+    ranks = sum(len(group) for group in groups)
     if isinstance(root, torch.nn.parallel.DistributedDataParallel):
         if root._comm_hooks:
             raise NoTruth("a hook of the program's own combines its gradients")
@@ -97,6 +107,13 @@ def made_plain(root: Any, units: Sequence[Unit], weights: Sequence[Weight], whol
             hooks = getattr(module, name)
             for key in [key for key, hook in hooks.items() if _is_of_distributed(hook)]:
                 del hooks[key]
+        if joins_layers(forward := vars(module).get("forward")):
+            _take_off(module, forward)
+        for name, buffer in module._buffers.items():
+            if hasattr(buffer, "to_local"):
+                if not all(one.is_replicate() for one in buffer.placements):
+                    raise NoTruth("it has buffers that are divided among ranks")
+                module._buffers[name] = buffer.to_local().detach().clone()
         for name, parameter in module._parameters.items():
             if id(parameter) in replaced:
                 module._parameters[name] = replaced[id(parameter)]
@@ -135,15 +152,21 @@ def is_fsdp2(module: object) -> bool:
     return hasattr(type(module), "_get_fsdp_state")
 
 
+def _take_off(module: torch.nn.Module, forward: Callable[..., object]) -> None:
+    """Give a module the ``forward`` back around which transformers has put one that joins the parts of a layer."""
+    inner = inspect.getclosurevars(forward).nonlocals.get("original_forward")
+    if inner != type(module).forward.__get__(module):
+        raise NoTruth("its tensor parallel plan replaces what a module computes")
+    del module.forward
+
+
 def _is_of_distributed(hook: object) -> bool:
-    """Return True if torch's distributed packages made a hook. Raise NoTruth for one of tensor parallelism."""
+    """Return True if torch's distributed packages, or transformers' tensor parallelism, made a hook."""
     while isinstance(hook, functools.partial):
         hook = hook.func
     hook = getattr(hook, "__func__", hook)
     made_in = getattr(hook, "__globals__", {}).get("__name__", "")
-    if made_in.startswith(("torch.distributed.tensor", "torch.distributed._tensor")):
-        raise NoTruth("plain PyTorch has no tensor parallelism")
-    return bool(made_in.startswith("torch.distributed."))
+    return bool(made_in.startswith("torch.distributed.") or joins_layers(hook))
 
 
 def _cast_as(module: Any, unit: Unit) -> None:

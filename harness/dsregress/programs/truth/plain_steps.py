@@ -13,13 +13,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from dsregress.probe.border.faults import signature_of
 from dsregress.probe.oracles.mixed_precision import MixedPrecision
-from dsregress.programs.truth import plain_model
+from dsregress.programs.truth import counts_of_parts, divided_layers, plain_model
 from dsregress.programs.truth.plain_settings import NoTruth
 from dsregress.programs.watch import kept_calls
 from dsregress.programs.watch.kept_calls import KeptCall
 from dsregress.programs.watch.kept_steps import Clip, KeptStep, KeptSteps, Snapshot
-from dsregress.programs.watch.module_values import ModuleValues, ModuleWatch
-from dsregress.programs.watch.weight_pieces import Wholes
+from dsregress.programs.watch.module_values import ModuleValues, ModuleWatch, RankPart
+from dsregress.programs.watch.weight_pieces import UnknownDivision, Wholes
 from dsregress.programs.world import random_state
 
 #: Optimizers of torch's that are computed again, each weight by itself.
@@ -45,18 +45,26 @@ class WholeStep:
             raise NoTruth(f"plain PyTorch does not compute a step of {_name(self.first.optimizer)} again")
         self.before = self._of_all_ranks(lambda rank: rank.before)
         self.after = self._of_all_ranks(lambda rank: rank.after)
-        self.leftover = self._of_all_ranks(lambda rank: rank.leftover)
-        self.gradients = self._of_all_ranks(lambda rank: rank.gradients)
-        self.used = self._of_all_ranks(lambda rank: rank.used)
+        self.leftover = self._of_all_ranks(lambda rank: rank.leftover, are_gradients=True)
+        self.gradients = self._of_all_ranks(lambda rank: rank.gradients, are_gradients=True)
+        self.used = self._of_all_ranks(lambda rank: rank.used, are_gradients=True)
         self.stepped = [piece.name for number in self.first.stepped for piece in self.first.pieces[number]]
 
-    def _of_all_ranks(self, of: Callable[[KeptStep], Sequence[torch.Tensor | None]]) -> Tensors:
+    def _of_all_ranks(
+        self, of: Callable[[KeptStep], Sequence[torch.Tensor | None]], *, are_gradients: bool = False
+    ) -> Tensors:
         found = Wholes()
         for rank in self.ranks:
-            for pieces, values in zip(rank.pieces, of(rank)):
+            places = rank.places if are_gradients else [(pieces, None) for pieces in rank.pieces]
+            for (pieces, summand), values in zip(places, of(rank)):
                 here = [one for one in pieces if one.count != 0]
-                if values is not None and here and (rank is self.first or not _is_replica(here, values)):
-                    found.add(here, values)
+                if values is None or not here:
+                    continue
+                if summand is not None or rank is self.first or not _is_replica(here, values):
+                    try:
+                        found.add(here, values, summand)
+                    except UnknownDivision as error:
+                        raise NoTruth(str(error)) from error
         return found.values
 
     def clips(self) -> Iterator[tuple[list[str], float, Tensors | None]]:
@@ -65,7 +73,9 @@ class WholeStep:
         last: Snapshot = self.first.gradients
         for number, clip in enumerate(self.first.clips):
             names = [piece.name for weight in clip.weights for piece in self.first.pieces[weight]]
-            before = None if clip.before is last else self._of_all_ranks(_gradients_before_clip(number))
+            before = (
+                None if clip.before is last else self._of_all_ranks(_gradients_before_clip(number), are_gradients=True)
+            )
             yield names, clip.limit, before
             last = clip.after
 
@@ -125,8 +135,14 @@ class PlainSteps:
         #: FSDP2 leaves the division to the collective; FSDP1 and DDP divide
         self.asks_gloo_for_means = any(plain_model.is_fsdp2(root) for root in kept.roots)
         dtypes: dict[int, torch.dtype | None] = {}
+        self._groups = [[rank] for rank in range(ranks)]  #: of ranks that divide each layer between them
         for root, own in zip(kept.roots, units):
-            plain_model.check_ranks(root, ranks, own)
+            meshes = [unit.mesh for unit in own if unit.mesh is not None]
+            of_root = divided_layers.layer_groups(root, kept.weights, meshes, ranks)
+            if len(kept.roots) > 1 and of_root != self._groups:
+                raise NoTruth("a tensor parallel plan was applied to one of several models")
+            self._groups = of_root
+            plain_model.check_ranks(root, of_root, own)
             dtypes |= plain_model.computing_dtypes(root, own)
         self._parameters: dict[str, torch.nn.Parameter] = {}
         for weight in kept.weights:
@@ -137,6 +153,8 @@ class PlainSteps:
                     self._parameters[piece.name] = torch.nn.Parameter(empty, weight.parameter.requires_grad)
                 else:  # it may be of a class of its own, as a quantized weight
                     self._parameters[piece.name] = weight.parameter
+        self._divided = [self._parameters[p.name] for w in kept.weights if w.is_divided for p in w.pieces]
+        self._counts: Sequence[str] | None = None  #: names of modules' numbers that count a rank's part; None: unknown
         self._roots = [
             plain_model.made_plain(root, own, kept.weights, self._parameters) for root, own in zip(kept.roots, units)
         ]
@@ -159,16 +177,18 @@ class PlainSteps:
             frozen=[p for name, p in self._parameters.items() if name not in stepped and p.is_floating_point()],
             gradient_perturbations=None if seed is None else 1000 * seed,
         )
+        divided_layers.check_same_data(step.ranks, self._groups)
+        divided_layers.check_same_weights(step.ranks, self._groups)
         made, change = PlainStep(), 0.0
-        for rank in step.ranks:
-            made.modules.append([])
-            for call in rank.calls:
-                watch = ModuleWatch(self._roots[call.root], locates=seed is None) if watches else None
-                changed = self._call(call, watch)
-                if watch is not None:
-                    made.modules[-1].append(watch.values)
-                change += changed if rank is step.first else 0.0
-                mixed.accumulate(1 / len(step.ranks))
+        made.modules = [[] for _ in step.ranks]
+        for group in self._groups:
+            for number, call in enumerate(step.ranks[min(group)].calls):
+                watch = self._watches(step, group, number, locates=seed is None) if watches else {}
+                changed = self._call(call, list(watch.values()))
+                for rank, watched in watch.items():
+                    made.modules[rank].append(watched.values)
+                change += changed if min(group) == 0 else 0.0
+                mixed.accumulate(1 / len(self._groups))
         if step.first.losses:
             made.loss = (sum(step.first.losses) + change) / len(step.first.losses)
         made.gradients = dict(zip(mixed.parameters, mixed.gradients()))
@@ -184,16 +204,55 @@ class PlainSteps:
         """Return the size of a rounding, relative to what is rounded."""
         return torch.finfo(self.watched.coarsest).eps
 
-    def _call(self, call: KeptCall, watch: ModuleWatch | None) -> float:
+    def _watches(self, step: WholeStep, group: Sequence[int], number: int, *, locates: bool) -> dict[int, ModuleWatch]:
+        """Return what keeps, by rank, its part of the modules' values in a call of a group."""
+        found = {}
+        for at, rank in enumerate(group):
+            call = step.ranks[rank].calls[number]
+            part = RankPart(at, len(group), call.modules) if len(group) > 1 else None
+            found[rank] = ModuleWatch(self._roots[call.root], locates=locates, part=part)
+        return found
+
+    def _restore(self, call: KeptCall) -> None:
+        root = self._roots[call.root]
+        kept_calls.restore_random_states(call.random)
+        for module, scalars in zip(root.modules(), call.scalars):
+            vars(module).update(scalars)
+        counts_of_parts.multiply_counts(root, self._divided, self._counts or (), len(self._groups[0]))
+        with torch.no_grad():
+            for buffer, values in zip(root.buffers(), call.buffers):
+                buffer.copy_(values)
+
+    def _find_counts(self, call: KeptCall) -> None:
+        """Find out, at the first call of a model whose layers are divided, which numbers of its modules count a
+        rank's part."""
+        if self._counts is not None or len(self._groups[0]) == 1:
+            return
+
+        def returned(names: Sequence[str]) -> list[torch.Tensor]:
+            self._counts = names
+            self._restore(call)
+            args, kwargs = (kept_calls.copied(one) for one in call.given)
+            with _autocast(call.autocast):
+                out = self._roots[call.root](*args, **kwargs)
+            return [one.detach() for one in kept_calls.tensors_in(out) if one.requires_grad]
+
+        names = counts_of_parts.names_of_counts(self._roots[call.root], self._divided)
+        self._counts = counts_of_parts.chosen_names(names, returned, call.returned, self.rounding) or ()
+
+    def _call(self, call: KeptCall, watches: Sequence[ModuleWatch]) -> float:
         """Repeat a call and its backward. Return by how much the loss would change with what it returns now."""
         root = self._roots[call.root]
         if not self._forwards:
             raise NoTruth("its model's forward was replaced while it was called")
-        _restore(root, call)
-        args, kwargs = (kept_calls.copied(one) for one in call.given)
         try:
+            self._find_counts(call)
+            self._restore(call)
+            args, kwargs = (kept_calls.copied(one) for one in call.given)
             with self.watched, _autocast(call.autocast):
-                with watch or contextlib.nullcontext():
+                with contextlib.ExitStack() as stack:
+                    for watch in watches:
+                        stack.enter_context(watch)
                     out = root(*args, **kwargs)
                 self.draws_otherwise |= random_state.random_digest() != call.drawn
                 returned = [one for one in kept_calls.tensors_in(out) if one.requires_grad]
@@ -217,15 +276,6 @@ class PlainSteps:
 
 def _always(gradient: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
     return lambda own: gradient.to(own.dtype)
-
-
-def _restore(root: Any, call: KeptCall) -> None:
-    kept_calls.restore_random_states(call.random)
-    for module, scalars in zip(root.modules(), call.scalars):
-        vars(module).update(scalars)
-    with torch.no_grad():
-        for buffer, values in zip(root.buffers(), call.buffers):
-            buffer.copy_(values)
 
 
 @contextlib.contextmanager

@@ -18,7 +18,7 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from dsregress.programs.watch.module_values import ModuleValues
-from dsregress.programs.watch.weight_pieces import unwrapped
+from dsregress.programs.watch.weight_pieces import local_part, unwrapped
 from dsregress.programs.world import random_state
 from vgpu import autocast_state
 
@@ -38,7 +38,8 @@ class KeptCall:
     gradients: list[torch.Tensor | None] = field(default_factory=list)  #: of each; None: no backward came to it
     outside: set[int] = field(default_factory=set)  #: those that the program went on with: their numbers
     random: tuple[object, ...] = ()  #: states of the generators before
-    drawn: str = ""  #: digest of them after it
+    began: str = ""  #: digest of them before
+    drawn: str = ""  #: and after it
     autocast: dict[str, torch.dtype] = field(default_factory=dict)  #: by device, where it is on
     scalars: list[dict[str, object]] = field(default_factory=list)  #: plain attributes of each module within
     buffers: list[torch.Tensor] = field(default_factory=list)
@@ -58,11 +59,12 @@ def begin_call(root: int, module: torch.nn.Module) -> KeptCall:
         return KeptCall(
             root=root,
             random=random_states(),
+            began=random_state.random_digest(),
             autocast={one: autocast_state.dtype(one) for one in ("cuda", "cpu") if autocast_state.enabled(one)},
             scalars=[
                 scalars_of(one) for one in unwrapped(module).modules() if not hasattr(one, "_fsdp_wrapped_module")
             ],
-            buffers=[buffer.detach().clone() for buffer in module.buffers()],
+            buffers=[local_part(buffer).detach().clone() for buffer in module.buffers()],
         )
 
 
@@ -152,6 +154,21 @@ class _CannotBeKept(Exception):
     """A value holds tensors where they are not found; the message names its class."""
 
 
+class _IsDivided(_CannotBeKept):
+    """A value holds a tensor that is divided among ranks."""
+
+
+def holds_parts(value: object) -> bool:
+    """Return True if what a model returns holds a tensor that is divided among ranks, as with loss_parallel."""
+    try:
+        _mapped(value, lambda tensor: tensor)
+    except _IsDivided:
+        return True
+    except _CannotBeKept:
+        return False
+    return False
+
+
 def copied(value: Any) -> Any:
     """Return a copy of what a model is called with."""
     return _mapped(value, lambda tensor: tensor.detach().clone().requires_grad_(tensor.requires_grad))
@@ -174,7 +191,7 @@ def _mapped(value: Any, change: Callable[[torch.Tensor], Any]) -> Any:
     """Return the same structure with its tensors changed."""
     if isinstance(value, torch.Tensor):
         if hasattr(value, "to_local"):
-            raise _CannotBeKept("a tensor that is divided among ranks")
+            raise _IsDivided("a tensor that is divided among ranks")
         return change(value)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return type(value)(*(_mapped(one, change) for one in value))

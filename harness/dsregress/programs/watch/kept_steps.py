@@ -24,9 +24,11 @@ from dsregress.programs.watch.kept_calls import KeptCall
 from dsregress.programs.watch.module_calls import ModuleCalls
 from dsregress.programs.watch.module_values import ModuleWatch
 from dsregress.programs.watch.weight_pieces import (
+    GradientPlace,
     Piece,
     UnknownDivision,
     Weight,
+    gradient_place,
     local_values,
     numbered_groups,
     weights_of,
@@ -66,6 +68,7 @@ class KeptStep:
     gradients: Snapshot = field(default_factory=list)  #: after the last backward
     clips: list[Clip] = field(default_factory=list)
     used: Snapshot = field(default_factory=list)  #: by the optimizer
+    places: list[GradientPlace] = field(default_factory=list)  #: of the gradients
     pieces: list[tuple[Piece, ...]] = field(default_factory=list)
     stepped: list[int] = field(default_factory=list)  #: those that the optimizer steps
     groups: list[tuple[dict[str, Any], list[int]]] = field(default_factory=list)
@@ -149,9 +152,12 @@ class KeptSteps(ModuleCalls):
 
     @_kept
     def _returned(self, step: KeptStep, call: KeptCall, args: object, kwargs: object, out: object) -> None:
+        if kept_calls.holds_parts(out):
+            return self.give_up("its model returns a tensor that is divided among ranks, as for loss_parallel")
         kept_calls.end_call(call, args, kwargs, out)
         if call.returned:
             step.calls.append(call)
+        return None
 
     @_kept
     def backward_begins(self, loss: object, engine: object) -> None:
@@ -178,6 +184,7 @@ class KeptSteps(ModuleCalls):
         """Called after an outermost backward."""
         if self._step is not None:
             self._step.gradients = self._gradients()
+            self._step.places = self._places()
 
     @_kept
     def clipping_begins(self, parameters: Sequence[Any], limit: float, norm_type: float) -> None:
@@ -218,6 +225,8 @@ class KeptSteps(ModuleCalls):
         step.optimizer = type(optimizer)
         step.pieces = [weight.pieces for weight in self.weights]
         used = self._gradients()
+        if self._places() != step.places:
+            return self.give_up("between its backward and its step, gradients are joined in a way of the program's own")
         step.used = _same(used, step.clips[-1].after if step.clips else step.gradients)
         return None
 
@@ -261,6 +270,9 @@ class KeptSteps(ModuleCalls):
     def _gradients(self) -> Snapshot:
         found = [weight.parameter.grad for weight in self.weights]
         return [None if gradient is None else local_values(gradient) for gradient in found]
+
+    def _places(self) -> list[GradientPlace]:
+        return [gradient_place(weight) for weight in self.weights]
 
     def _write(self, step: KeptStep) -> None:
         self.folder.mkdir(exist_ok=True)

@@ -18,7 +18,7 @@ from torch.utils.hooks import RemovableHandle
 
 from dsregress.probe.border.faults import signature_of
 from dsregress.probe.holders.frames import StackWalker
-from dsregress.programs.watch.weight_pieces import clean_name, is_wrapper, unwrapped
+from dsregress.programs.watch.weight_pieces import clean_name, is_wrapper, local_part, unwrapped
 
 GIVEN, RETURNED = "given", "returned"
 
@@ -30,6 +30,8 @@ _STRIDE = 7919  #: prime
 
 #: Marks the nodes of autograd's graph that made a tensor, with the numbers of what comes back for it.
 _MARK = "dsregress: what a module is given or returns"
+
+_NO_SHAPE = (-1,)  #: of what cannot be compared
 
 #: A tensor of a moment: the numbers of both.
 Place = tuple[int, int]
@@ -43,7 +45,8 @@ class ModuleMoment:
     turn: int  #: how many calls of the module were before, within the call of the model
     role: str  #: GIVEN or RETURNED
     inside: str  #: name of the module whose code is running
-    digests: list[torch.Tensor]  #: of its tensors
+    digests: list[torch.Tensor | None]  #: of its tensors; None: it cannot be compared
+    shapes: list[tuple[int, ...]] = field(default_factory=list)  #: of what the rank has of them
     called_from: str = ""  #: line of code, if it is wanted
 
 
@@ -53,6 +56,7 @@ class Return:
 
     places: list[Place] = field(default_factory=list)
     digest: torch.Tensor | None = None  #: of the gradient; None: none came
+    shape: tuple[int, ...] = ()  #: of what the rank has of it
 
 
 @dataclass
@@ -65,13 +69,49 @@ class ModuleValues:
     broken: str = ""  #: why they are not complete
 
 
+@dataclass(frozen=True)
+class RankPart:
+    """The part that one of ``of`` ranks, which divide a model's layers, has of each tensor: as in its ``values``."""
+
+    number: int
+    of: int
+    values: ModuleValues
+
+    def shape_of(self, module: str, turn: int, role: str, tensor: int) -> tuple[int, ...] | None:
+        """Return the shape of the rank's part; None if it has none."""
+        for moment in self.values.moments:
+            if (moment.module, moment.turn, moment.role) == (module, turn, role):
+                return moment.shapes[tensor] if tensor < len(moment.shapes) else None
+        return None
+
+    def shape_of_gradient(self, module: str, turn: int, role: str, tensor: int) -> tuple[int, ...] | None:
+        """Return the shape of the rank's part of the gradient that comes back; None if none does."""
+        for one in self.values.returns:
+            for at, number in one.places:
+                moment = self.values.moments[at]
+                if (moment.module, moment.turn, moment.role, number) == (module, turn, role, tensor):
+                    return one.shape
+        return None
+
+    def digest_part(self, tensor: torch.Tensor, shape: tuple[int, ...] | None) -> torch.Tensor | None:
+        """Return the digest of the part of a whole tensor that has this shape; None if it is not known which part."""
+        if shape is None or len(shape) != tensor.dim():
+            return None
+        unlike = [dim for dim, size in enumerate(shape) if size != tensor.shape[dim]]
+        if not unlike:
+            return tensor_digest(tensor)
+        parts = tensor.chunk(self.of, unlike[0])
+        known = len(unlike) == 1 and self.number < len(parts) and tuple(parts[self.number].shape) == shape
+        return tensor_digest(parts[self.number]) if known else None
+
+
 class ModuleWatch:
     """Watches the modules of ``root`` within the block, or from `begin` to `end`; gradients come later. ``locates``: keep
-    from where each is called."""
+    from where each is called. ``part``: keep of whole tensors what a rank has of them."""
 
-    def __init__(self, root: torch.nn.Module, *, locates: bool = False) -> None:
+    def __init__(self, root: torch.nn.Module, *, locates: bool = False, part: RankPart | None = None) -> None:
         self.values = ModuleValues()
-        self._root = root
+        self._root, self._part = root, part
         self._stacks = StackWalker("") if locates else None
         self._handles: list[RemovableHandle] = []
         self._open: list[str] = []  #: names of modules whose code is running, the innermost last
@@ -130,7 +170,15 @@ class ModuleWatch:
         if torch._C._current_graph_task_id() != -1:  # what is computed again in a backward
             return
         inside = self._open[-1] if self._open else ""
-        moment = ModuleMoment(name, self._turns.get(name, 0), role, inside, [tensor_digest(one) for one in tensors])
+        moment = ModuleMoment(name, self._turns.get(name, 0), role, inside, [])
+        for number, tensor in enumerate(tensors):
+            own = _comparable(tensor)
+            if own is not None and self._part is not None:
+                wanted = self._part.shape_of(name, moment.turn, role, number)
+                moment.digests.append(self._part.digest_part(own, wanted))
+            else:
+                moment.digests.append(None if own is None else tensor_digest(own))
+            moment.shapes.append(_NO_SHAPE if own is None else tuple(own.shape))
         if self._stacks is not None and role == GIVEN:
             moment.called_from = self._stacks.walk(sys._getframe())[0]
         self.values.moments.append(moment)
@@ -147,20 +195,39 @@ class ModuleWatch:
             return
         number = known[key] = len(self.values.returns)
         self.values.returns.append(Return([place]))
-        tensor.register_hook(functools.partial(_arrived, self.values, number))
+        tensor.register_hook(functools.partial(_arrived, self.values, number, self._part))
 
     def _unbroken(self) -> _Unbroken:
         return _Unbroken(self.values, self.end)
 
 
-def _arrived(values: ModuleValues, number: int, gradient: torch.Tensor | None) -> None:
+def _arrived(values: ModuleValues, number: int, part: RankPart | None, gradient: torch.Tensor | None) -> None:
     if gradient is None:  # another tensor of the same node has one
         return
     with _Unbroken(values, lambda: None):
         one = values.returns[number]
+        own = _comparable(gradient)
+        if own is None:
+            return
+        digest: torch.Tensor | None
+        if part is not None:
+            at, tensor = one.places[0]
+            moment = values.moments[at]
+            digest = part.digest_part(own, part.shape_of_gradient(moment.module, moment.turn, moment.role, tensor))
+        else:
+            digest = tensor_digest(own)
+        if digest is None:
+            return
         if one.digest is None:
             values.arrived.append(number)
-        one.digest = tensor_digest(gradient) if one.digest is None else one.digest + tensor_digest(gradient)
+        one.digest, one.shape = digest if one.digest is None else one.digest + digest, tuple(own.shape)
+
+
+def _comparable(tensor: torch.Tensor) -> torch.Tensor | None:
+    """Return this rank's part of a tensor; None if it is a summand."""
+    if any(one.is_partial() for one in getattr(tensor, "placements", ())):
+        return None
+    return local_part(tensor)
 
 
 class _Unbroken:
@@ -212,8 +279,7 @@ def _all_signs() -> torch.Tensor:
 def _tensors_of(value: object) -> Iterator[torch.Tensor]:
     """Yield the tensors that a value holds, in order."""
     if isinstance(value, torch.Tensor):
-        if not hasattr(value, "to_local"):
-            yield value
+        yield value
     elif isinstance(value, Mapping):
         for one in value.values():
             yield from _tensors_of(one)

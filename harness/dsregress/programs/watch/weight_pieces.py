@@ -1,5 +1,5 @@
 """The whole weights that a rank's tensors are pieces of, by name, however they are divided: not at all (DDP, one process),
-as DTensors (FSDP2), or flattened and cut (FSDP1).
+as DTensors (FSDP2, tensor parallelism, both), or flattened and cut (FSDP1).
 
 A tensor of the shape of a parameter, such as its gradient or its optimizer state, has the same pieces.
 """
@@ -9,9 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
+
+if TYPE_CHECKING:
+    from torch.distributed.device_mesh import DeviceMesh
+    from torch.distributed.tensor import Placement
 
 #: What wrappers put into the names of the weights below them.
 _WRAPPERS = frozenset(("_fsdp_wrapped_module", "_checkpoint_wrapped_module", "_orig_mod"))
@@ -40,6 +44,13 @@ class Piece:
         """Return True if the rank's tensor is all of the weight, for all that its place says."""
         return self.count is None and not any(self.start)
 
+    def takes(self, values: torch.Tensor) -> bool:
+        """Return True if the rank's tensor fits there."""
+        if self.count is not None:
+            return values.numel() >= self.at + self.count
+        ends = [begin + size for begin, size in zip(self.start, values.shape)]
+        return values.dim() == len(self.shape) and all(end <= size for end, size in zip(ends, self.shape))
+
     def put(self, values: torch.Tensor, whole: torch.Tensor) -> None:
         """Copy the rank's tensor to its place in the whole weight."""
         if self.count is not None:
@@ -60,18 +71,40 @@ class Weight:
     is_divided: bool  #: among ranks
 
 
+@dataclass(frozen=True)
+class Summand:
+    """A tensor is one summand of its piece: of ``of`` ranks, this one is number ``number``. ``is_mean``: of their mean."""
+
+    number: int
+    of: int
+    is_mean: bool
+
+
+#: The pieces of a gradient, and which summand of them it is; None: all of them.
+GradientPlace = tuple[tuple[Piece, ...], Summand | None]
+
+
 @dataclass
 class Wholes:
     """Whole tensors by name, put together from ranks' pieces."""
 
     values: dict[str, torch.Tensor] = field(default_factory=dict)
+    _added: set[object] = field(default_factory=set)
 
-    def add(self, pieces: Sequence[Piece], values: torch.Tensor) -> None:
-        """Add a rank's tensor."""
+    def add(self, pieces: Sequence[Piece], values: torch.Tensor, summand: Summand | None = None) -> None:
+        """Add a rank's tensor, or a summand of it. Raise UnknownDivision."""
         for piece in pieces:
             if piece.name not in self.values:
                 self.values[piece.name] = torch.zeros(piece.shape, dtype=values.dtype)
-            piece.put(values, self.values[piece.name])
+            if not piece.takes(values):
+                raise UnknownDivision(f"a rank's part of {piece.name} does not fit where it should be")
+            if summand is None:
+                piece.put(values, self.values[piece.name])
+            elif (place := (piece, summand.number)) not in self._added:
+                self._added.add(place)
+                own = torch.zeros_like(self.values[piece.name])
+                piece.put(values, own)
+                self.values[piece.name] += own / summand.of if summand.is_mean else own
 
 
 def clean_name(name: str) -> str:
@@ -113,9 +146,15 @@ def weights_of(root: Any) -> list[Weight]:
     return list(found.values())
 
 
+def local_part(tensor: Any) -> torch.Tensor:
+    """Return this rank's part of a tensor."""
+    part: torch.Tensor = tensor.to_local() if hasattr(tensor, "to_local") else tensor
+    return part
+
+
 def local_values(tensor: Any) -> torch.Tensor:
     """Return a copy of this rank's part of a tensor, on the host."""
-    local: torch.Tensor = tensor.to_local() if hasattr(tensor, "to_local") else tensor
+    local = local_part(tensor)
     if local.is_sparse:
         local = local.to_dense()
     return local.detach().cpu().clone()
@@ -125,22 +164,62 @@ def _of_parameter(name: str, parameter: Any) -> Weight:
     shape = tuple(parameter.shape)
     if not hasattr(parameter, "to_local"):
         return Weight(parameter, (Piece(name, shape, (0,) * len(shape)),), is_divided=False)
-    mesh = parameter.device_mesh
-    if mesh.size() != torch.distributed.get_world_size() or sum(one.is_shard() for one in parameter.placements) > 1:
-        raise UnknownDivision("its weights are divided by more than FSDP (tensor, pipeline or expert parallelism)")
-    size, start = _box(shape, mesh, parameter.placements)
+    if any(one.is_partial() for one in parameter.placements):
+        raise UnknownDivision(f"{name} is a sum over ranks")
+    size, start = _box(shape, parameter.device_mesh, parameter.placements)
     if size != tuple(parameter.to_local().shape):
         raise UnknownDivision(f"of {name}, a rank has {list(parameter.to_local().shape)}, and should have {list(size)}")
     return Weight(parameter, (Piece(name, shape, start),), is_divided=True)
 
 
-def _box(shape: tuple[int, ...], mesh: object, placements: object) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def gradient_place(weight: Weight) -> GradientPlace:
+    """Return the place of a weight's gradient, which may be divided in another way than the weight. Raise
+    UnknownDivision."""
+    gradient, pieces = weight.parameter.grad, weight.pieces
+    if not hasattr(gradient, "to_local"):
+        return pieces, None
+    _, start = _box(pieces[0].shape, gradient.device_mesh, gradient.placements)
+    here = (Piece(pieces[0].name, pieces[0].shape, start),)
+    dims = [dim for dim, one in enumerate(gradient.placements) if one.is_partial()]
+    if not dims:
+        return here, None
+    kinds = {gradient.placements[dim].reduce_op for dim in dims}
+    if kinds not in ({"sum"}, {"avg"}):
+        raise UnknownDivision(f"gradients are joined by their {' and '.join(sorted(kinds))}")
+    mesh, number, of = gradient.device_mesh, 0, 1
+    for dim in dims:
+        number, of = number * mesh.size(dim) + mesh.get_coordinate()[dim], of * mesh.size(dim)
+    return here, Summand(number, of, kinds == {"avg"})
+
+
+def _box(
+    shape: tuple[int, ...], mesh: DeviceMesh, placements: Sequence[Placement]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
     try:
         from torch.distributed.tensor import _utils
     except ImportError:  # before torch 2.5
         from torch.distributed._tensor import _utils  # type: ignore[no-redef]
     size, start = _utils.compute_local_shape_and_global_offset(shape, mesh, placements)
+    if any(not _is_run(one, shape, mesh, placements) for one in range(len(shape))):
+        raise UnknownDivision(
+            "a rank's part of a weight is several pieces of it, as of layers that are packed into one"
+        )
     return tuple(size), tuple(start)
+
+
+def _is_run(dim: int, shape: tuple[int, ...], mesh: DeviceMesh, placements: Sequence[Placement]) -> bool:
+    """Return True if what the rank has along a dimension lies in one run of the whole."""
+    here = torch.arange(shape[dim])
+    for at, placement in enumerate(placements):
+        if getattr(placement, "dim", None) not in (dim, dim - len(shape)):
+            continue
+        parts = here.chunk(getattr(placement, "split_factor", 1) or 1)
+        own = [part.chunk(mesh.size(at)) for part in parts]
+        here = torch.cat(
+            [chunks[mesh.get_coordinate()[at]] for chunks in own if mesh.get_coordinate()[at] < len(chunks)]
+            or [here[:0]]
+        )
+    return bool((here.diff() == 1).all())
 
 
 def _of_flat(prefix: str, handle: Any) -> Iterator[Weight]:
