@@ -134,7 +134,7 @@ def contradiction(said: Sequence[Fact]) -> tuple[Fact, Fact] | None:
     return None
 
 
-def _rules_out_others(value: Any) -> bool:
+def _rules_out_others(value: object) -> bool:
     """Return True if a value that follows leaves no room for one that is stated: there is none of the kind, or only these
     are possible. Any other one is what is usual, and gives way."""
     return value in (False, None) or (isinstance(value, OneOf) and value != NO_VALUE)

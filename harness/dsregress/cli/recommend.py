@@ -113,11 +113,10 @@ def recommend_command(
     scenario = available_workloads.measured_workload(scenario, pinned.job.program, settings)
     declared = declared_scenario(settings, scenario)
     _check_variant(declared, pinned.variant)
-    card = pinned.job.card or declared_card(scenario, declared)
     question = release_advice.RecommendQuery(
         scenario=scenario,
         variant=pinned.variant,
-        card=card,
+        card=pinned.job.card or declared_card(scenario, declared),
         fail_on=settings.fail_on,
         counts_costs=fail_on is not None,
     )

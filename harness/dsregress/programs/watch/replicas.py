@@ -32,7 +32,7 @@ def replicas_apart(module: Any) -> int:
     return _apart_in_plan(module) if isinstance(module, torch.nn.Module) and is_divided(module) else 0
 
 
-def _apart_in_ddp(module: Any) -> int:
+def _apart_in_ddp(module: torch.nn.Module) -> int:
     with _disable_current_modes():
         weights = {
             name: parameter.detach().cpu()
