@@ -11,9 +11,10 @@ from transformers import AutoModelForCausalLM, Qwen3Config, Qwen3ForCausalLM
 
 dist.init_process_group("gloo")
 torch.manual_seed(0)
-sizes = dict(vocab_size=64, hidden_size=32, intermediate_size=64, num_hidden_layers=1, num_attention_heads=4, num_key_value_heads=2, head_dim=8)
+sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "vocab_size": 64}
+heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8}
 if dist.get_rank() == 0:
-    Qwen3ForCausalLM(Qwen3Config(**sizes)).save_pretrained("small-qwen3")
+    Qwen3ForCausalLM(Qwen3Config(**sizes, **heads)).save_pretrained("small-qwen3")
 dist.barrier()
 whole = AutoModelForCausalLM.from_pretrained("small-qwen3", dtype=torch.float32).train()
 parts = AutoModelForCausalLM.from_pretrained("small-qwen3", tp_plan="auto", dtype=torch.float32).train()
