@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -12,6 +12,7 @@ from packaging.utils import canonicalize_name
 from dsregress.advisories.advisory import Advisory
 from dsregress.advisories.auditing import StatedJob, audit_job
 from dsregress.advisories.job_facts import Fact
+from dsregress.advisories.matching import known_packages
 from dsregress.advisories.shipped import read_advisories
 from dsregress.advisories.upgrading import UpgradeAnswer, Verdict, judge_upgrade
 from dsregress.cli import options
@@ -168,7 +169,8 @@ def audit_command(packages: AuditedPackages, job: JobOptions, ignored: tuple[str
     answer = judge_upgrade(kept, old.job, new.job)
     audit = audit_job(advisories, new.job, left_out)
     is_configured = job.program is not None and job.program == configured_program(settings)
-    command = measuring_command(old, new, packages, job.program, is_configured=is_configured)
+    known = known_packages(advisories)
+    command = measuring_command(old, new, packages, job.program, known=known, is_configured=is_configured)
     write_answer(
         lambda: audit_answer.upgrade_text(answer, audit, old, new, command),
         (run.json_file, lambda: audit_json.upgrade_json(answer, audit, old, new, command)),
@@ -239,28 +241,37 @@ def _release(package: str, spec: str) -> str:
 
 
 def measuring_command(
-    old: StatedJob, new: StatedJob, packages: AuditedPackages, program: Program | None, *, is_configured: bool
+    old: StatedJob,
+    new: StatedJob,
+    packages: AuditedPackages,
+    program: Program | None,
+    *,
+    known: Collection[str],
+    is_configured: bool,
 ) -> str:
     """Return the command that measures the upgrade, beside the releases that the job keeps. What is too old to be measured
     is left out. Several packages that change are measured as they go together. A command without a program takes the one
-    that is configured."""
+    that is configured. ``known`` are the packages that advisories know, whose releases matter."""
+    mine = {name: version for name, version in new.versions.items() if name in AXES or name in known}
     releases: Mapping[str, list[str]] = {
         name: [one for one in (old.versions[name], version) if not is_too_old(name, one)]
-        for name, version in new.versions.items()
-        if name in (*AXES, "trl") and name in old.versions and old.versions[name] != version
+        for name, version in mine.items()
+        if name in old.versions and old.versions[name] != version
     }
     releases = {name: found for name, found in releases.items() if found}
     line = masked_launch_line(program.line) if program is not None and not is_configured else ""
-    if len(releases) > 1 and len(packages.sources) == 1 and packages.targets:
-        line = line or ("" if is_configured else OPEN_LAUNCH_LINE)
+    is_together = len(releases) > 1 and len(packages.sources) == 1 and packages.targets
+    if not is_configured and (is_together or not releases.keys() <= {*AXES}):  # no scenario here stands for the job
+        line = line or OPEN_LAUNCH_LINE
+    if is_together:
         return commands.upgrade_together(packages.sources[0], packages.targets, line)
     first = next(iter(releases), "")
     baseline = (
         releases[first][0] if list(releases) == ["deepspeed"] else f"{first}=={releases[first][0]}" if first else ""
     )
     kept = {
-        name: [new.versions[name]]
-        for name in AXES
-        if name not in releases and new.versions.get(name) in known_releases(name)
+        name: [version]
+        for name, version in mine.items()
+        if name not in releases and (name not in AXES or version in known_releases(name))
     }
     return commands.regress(releases={**releases, **kept}, baseline=baseline, program=line)

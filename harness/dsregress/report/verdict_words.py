@@ -94,8 +94,10 @@ def _about_none(answer: UpgradeAnswer) -> str:
     this``; empty if there are none."""
     if answer.uncovered:
         return f"; {uncovered_text(answer)}"
-    if answer.ungrounded and not answer.not_run and not open_questions(answer):
-        packages = listing(answer.ungrounded, _MOST_UNCOVERED)
+    told = {name for one in (*answer.gained, *answer.kept) for name in packages_of_advisory(one.advisory)}
+    untold = [name for name in answer.ungrounded if name not in told]
+    if untold and not answer.not_run and not open_questions(answer):
+        packages = listing(untold, _MOST_UNCOVERED)
         return f"; no advisory is known to be about {packages} for a job like this"
     return ""
 

@@ -379,6 +379,28 @@ def test_two_files_that_pin_a_package_differently_are_refused(say: Say, tmp_path
         )
 
 
+@pytest.fixture
+def llamafactory_pins(tmp_path: Path) -> str:
+    """Return a file that pins LLaMA-Factory, which has no option of its own."""
+    file = tmp_path / "llamafactory.txt"
+    file.write_text("deepspeed==0.16.4\ntransformers==4.49.0\nllamafactory==0.9.1\ntrl==0.26.2\nnumpy==1.26.4\n")
+    return str(file)
+
+
+def test_what_a_job_gains_by_a_package_is_known_of_that_package(llamafactory_pins: str) -> None:
+    said = CliRunner().invoke(cli, ["audit", "-r", llamafactory_pins, "--to", "llamafactory==0.9.5"])
+    assert "DSR-2026-0081" in said.stdout
+    assert "no advisory is known to be about llamafactory" not in said.stdout
+
+
+def test_the_command_that_measures_names_all_that_advisories_know_of(llamafactory_pins: str) -> None:
+    said = CliRunner().invoke(cli, ["audit", "-r", llamafactory_pins, "--to", "llamafactory==0.9.5"])
+    assert (
+        "measure it: dsregress regress --with llamafactory=0.9.1,0.9.5 --deepspeed 0.16.4 --transformers 4.49.0 "
+        "--with trl=0.26.2 --baseline llamafactory==0.9.1 --program 'YOUR LAUNCH LINE'\n"
+    ) in said.stdout
+
+
 def test_two_goals_of_one_package_are_refused(say: Say) -> None:
     with pytest.raises(UsageError, match="--to: two releases of deepspeed; ask for one upgrade at a time"):
         say("--to", "0.19.8", "--to", "deepspeed==0.18.9")

@@ -340,8 +340,10 @@ globalThis.dsregressAudit = (() => {
   const restsOnLess = (answer) => answer.notRun.length + answer.uncovered.length + answer.ungrounded.length > 0;
   const aboutNone = (answer) => {
     if (answer.uncovered.length) return `; ${notAbout(answer.uncovered)}`;
-    if (!answer.ungrounded.length || answer.notRun.length || answer.questions.length) return "";
-    return `; no advisory is known to be about ${listing(answer.ungrounded, 3)} for a job like this`;
+    const told = new Set([...answer.gained, ...answer.kept].flatMap((one) => packagesOf(one.advisory)));
+    const untold = answer.ungrounded.filter((name) => !told.has(name));
+    if (!untold.length || answer.notRun.length || answer.questions.length) return "";
+    return `; no advisory is known to be about ${listing(untold, 3)} for a job like this`;
   };
   const provisos = (answer) => {
     const settings = settingsOf(answer);
