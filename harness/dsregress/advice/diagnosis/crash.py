@@ -23,6 +23,8 @@ _FRAME = re.compile(r'^\s*File "(?P<file>[^"\n]{1,400})", line (?P<line>\d+), in
 _ERROR = re.compile(
     r"(?<![\w.])(?P<module>(?:[A-Za-z_]\w*\.)*)(?P<kind>[A-Z]\w*(?:Error|Exception|Warning))(?::\s+|:?$)"
 )
+#: argparse's last line, after the usage; the program ends with exit code 2 and no traceback.
+_REFUSED = re.compile(r"^\S{1,200}: error: (?P<message>(?:argument|unrecognized arguments|the following arguments) .*)")
 _OF_RAY = re.compile(r"RayTaskError\((?P<kind>\w+)\)")
 
 #: Errors of a launcher, a worker or a rank that only report what another process got.
@@ -182,6 +184,9 @@ def _errors(lines: Sequence[str]) -> Iterable[Crash]:
         elif match := _FRAME.match(line):
             if not _STANDARD.search(match["file"]):
                 frames.append(_frame(match))
+        elif match := _REFUSED.match(line[:2000]):
+            message = _unwrapped_message([match["message"]])
+            yield Crash(error="ArgumentError", message=message, memory=None, frames=(), versions={})
         elif (match := _ERROR.search(line[:2000])) and not _is_code(line, match):
             kind = ray["kind"] if (ray := _OF_RAY.search(line[:2000])) else match["kind"]
             following = [line[match.end() :], *lines[at + 1 : at + _JOINED_LINES]]

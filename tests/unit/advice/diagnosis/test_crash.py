@@ -83,6 +83,18 @@ def test_what_only_echoes_another_error_is_not_it() -> None:
     assert found.error == "KeyError"
 
 
+def test_options_that_argparse_refuses_are_the_error_not_the_launchers_report() -> None:
+    found = read(
+        "usage: train.py [-h] [--deepspeed DEEPSPEED]\n"
+        "train.py: error: argument --deepspeed: invalid dict value: 'zero3.json'\n"
+        "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n"
+    )
+    assert (found.error, found.message) == (
+        "ArgumentError",
+        "argument --deepspeed: invalid dict value: 'zero3.json'",
+    )
+
+
 def test_an_echo_alone_is_still_an_error() -> None:
     assert (
         read("torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1275\n").error
