@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
+import msgspec
 
 from dsregress.advice.diagnosis import crash as crashes
 from dsregress.advice.diagnosis import failures, known_errors, tensor_sizes
@@ -92,7 +93,9 @@ def diagnose_command(
     configured = settings.stack.get(package, "")
     stated = _stated_job(sources, job)
     known, ruled_out = known_errors.matching_advisories(crash, read_advisories(), stated)
-    problems, stored = ([], 0) if known else _looked_up(crash, settings, varied)
+    versions = {**stated.versions, **crash.versions}
+    of_job = msgspec.structs.replace(crash, versions=versions)
+    problems, stored = ([], 0) if known else _looked_up(of_job, settings, varied)
     model, sequence = _model_shape(text, declared)
     requested = crash.memory.requested if crash.memory is not None else None
     answer = Diagnosis(
@@ -107,7 +110,7 @@ def diagnose_command(
         ruled_out=ruled_out,
         failures=stored,
         scenario=scenario or "",
-        versions={**stated.versions, **crash.versions},
+        versions=versions,
     )
     write_answer(
         lambda: diagnose_report.diagnosis_text(answer),

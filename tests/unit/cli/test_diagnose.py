@@ -49,6 +49,15 @@ def known_of(text: str, folder: Path, *options: str, pins: str = "deepspeed==0.1
     return [line.strip() for line in said.stdout.partition("known:")[2].splitlines()]
 
 
+def test_stored_problems_are_looked_up_with_the_releases_of_the_job(tmp_path: Path) -> None:
+    text = BACKWARD.removeprefix("deepspeed 0.16.4\n")
+    assert "    the text does not say which deepspeed it is\n" in diagnosed(text, "2026-11-26.jsonl.gz").stdout
+    (tmp_path / "pins.txt").write_text("deepspeed==0.16.9\n", encoding="utf-8")
+    said = diagnosed(text, "2026-11-26.jsonl.gz", "-r", str(tmp_path / "pins.txt")).stdout
+    assert "0.16.0 to 0.16.7" not in said
+    assert said.endswith("dsregress regress --program 'YOUR LAUNCH LINE' --deepspeed 0.16.9\n")
+
+
 def test_a_job_that_is_stated_says_what_its_memory_may_have_run_out_by(tmp_path: Path) -> None:
     facts = ("zero_stage=3", "gradient_checkpointing=non_reentrant", "dtype=bf16")
     stated = [word for fact in facts for word in ("--set", fact)]

@@ -247,7 +247,7 @@ def _matched_problem(answer: Diagnosis, one: MatchedProblem) -> Iterator[Text]:
     else:
         yield message("it looks like {problem}", problem=problem)
     yield message("  since {since}; until {until}", since=words.since.text, until=words.until.text)
-    mentioned = answer.crash.versions.get(package, "")
+    mentioned = answer.versions.get(package, "")
     if not mentioned:
         yield message("  the text does not say which {package} it is", package=package)
     elif one.has_version is None:
