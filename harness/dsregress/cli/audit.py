@@ -137,7 +137,6 @@ def audit_command(packages: AuditedPackages, job: JobOptions, ignored: tuple[str
       dsregress audit --against origin/main --markdown comment.md    what a pull request's lock files change
       dsregress audit -r uv.lock --program 'torchrun --nproc_per_node 8 train.py' --observe
       dsregress audit --python .venv --json -
-      dsregress audit -r uv.lock --config ds_zero3.json --sarif dsregress.sarif
 
     \b
     Leave an advisory out, in pyproject.toml, with a reason and until a day:
@@ -169,8 +168,9 @@ def audit_command(packages: AuditedPackages, job: JobOptions, ignored: tuple[str
     answer = judge_upgrade(kept, old.job, new.job)
     audit = audit_job(advisories, new.job, left_out)
     is_configured = job.program is not None and job.program == configured_program(settings)
-    known = known_packages(advisories)
-    command = measuring_command(old, new, packages, job.program, known=known, is_configured=is_configured)
+    command = measuring_command(
+        old, new, packages, job.program, known=known_packages(advisories), is_configured=is_configured
+    )
     write_answer(
         lambda: audit_answer.upgrade_text(answer, audit, old, new, command),
         (run.json_file, lambda: audit_json.upgrade_json(answer, audit, old, new, command)),

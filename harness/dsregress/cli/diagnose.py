@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -13,7 +13,7 @@ from dsregress.advice.diagnosis import failures, known_errors, tensor_sizes
 from dsregress.advice.diagnosis.crash import Crash
 from dsregress.advice.diagnosis.diagnosis import Diagnosis, card_of, likeliest
 from dsregress.advice.diagnosis.failures import MatchedProblem
-from dsregress.advice.diagnosis.tensor_sizes import ModelShape
+from dsregress.advice.diagnosis.tensor_sizes import ModelShape, SizeMatch
 from dsregress.advisories.matching import KnownJob
 from dsregress.advisories.shipped import read_advisories
 from dsregress.cli import options
@@ -94,17 +94,15 @@ def diagnose_command(
     stated = _stated_job(sources, job)
     known, ruled_out = known_errors.matching_advisories(crash, read_advisories(), stated)
     versions = {**stated.versions, **crash.versions}
-    of_job = msgspec.structs.replace(crash, versions=versions)
-    problems, stored = ([], 0) if known else _looked_up(of_job, settings, varied)
+    problems, stored = ([], 0) if known else _looked_up(crash, versions, settings, varied)
     model, sequence = _model_shape(text, declared)
-    requested = crash.memory.requested if crash.memory is not None else None
     answer = Diagnosis(
         crash=crash,
         package=package,
         beside=configured if isinstance(configured, str) else "",
         card=job.card or card_of(crash),
         model=model,
-        sizes=tensor_sizes.matches(requested, model, sequence) if requested is not None else (),
+        sizes=_matching_sizes(crash, model, sequence),
         problems=likeliest(problems),
         known=known,
         ruled_out=ruled_out,
@@ -140,8 +138,18 @@ def _file_label(file: str) -> str:
     return STDIN if file == "-" else file
 
 
-def _looked_up(crash: Crash, settings: Settings, package: str) -> tuple[list[MatchedProblem], int]:
-    """Return the problems of all sources that the crash may be, and the number of stored failures."""
+def _matching_sizes(crash: Crash, model: ModelShape | None, sequence: int | None) -> tuple[SizeMatch, ...]:
+    """Return the tensors that have the requested size; none without one."""
+    requested = crash.memory.requested if crash.memory is not None else None
+    return tensor_sizes.matches(requested, model, sequence) if requested is not None else ()
+
+
+def _looked_up(
+    crash: Crash, versions: Mapping[str, str], settings: Settings, package: str
+) -> tuple[list[MatchedProblem], int]:
+    """Return the problems of all sources that the crash may be, in a job with these releases, and the number of stored
+    failures."""
+    crash = msgspec.structs.replace(crash, versions=versions)
     look = failures.of_memory if crash.memory is not None else failures.of_crash
     found: list[MatchedProblem] = []
     distinct: set[tuple[str, str]] = set()

@@ -15,6 +15,7 @@ from dsregress.advisories.job_facts import Fact, Facts
 from dsregress.advisories.matching import KnownJob, known_packages, known_versions
 from dsregress.advisories.measured_jobs import reader_facts
 from dsregress.advisories.pinning import choose_release
+from dsregress.advisories.shipped import read_advisories
 from dsregress.advisories.upgrading import UpgradeAnswer, judge_release
 from dsregress.cli import options
 from dsregress.cli.ignored_advisories import heeded_advisories
@@ -28,7 +29,7 @@ from dsregress.compare import Comparison
 from dsregress.config.settings import Settings
 from dsregress.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION, NothingMeasured, UsageError
 from dsregress.model import AXES, Stack
-from dsregress.probe.scenario import Scenario, ScenarioError
+from dsregress.probe.scenario import PACKAGES, Scenario, ScenarioError
 from dsregress.report.answers import pin_answer
 from dsregress.report.answers import recommend_answer as recommend_report
 from dsregress.report.context import report_context
@@ -126,7 +127,7 @@ def recommend_command(
     others = {name: spec for name, spec in stacks.versions.items() if name != package}
     again = Remeasure(question, declared, package, stacks.baseline or settings.baseline, others)
     if not known and (facts := _job_facts(question, declared)):
-        stated = StatedJob(versions=_pinned(others), facts=facts)
+        stated = _job_of_scenario(declared, facts, others, settings)
         print_note(f"nothing measured of {scenario} in {settings.results}: `{again.command([])}` measures it")
         return _recommend_by_advisories(stated, package, stacks, settings, json_file)
     advice = _advised(question, declared, again, settings, stacks, known)
@@ -246,7 +247,9 @@ def rulings_of_advisories(
         own = facts or next(
             (found for one in measured if (found := context.knowledge.facts_of_reader(stack.id, one))), {}
         )
-        return judge_release(advisories, KnownJob(versions=stack.versions, facts=own), package)
+        versions = {**stack.versions, **_added_packages(declared)}
+        absent = known_packages(advisories) - versions.keys()
+        return judge_release(advisories, KnownJob(versions=versions, facts=own, absent=absent), package)
 
     return Rulings(
         of_release=answer_for,
@@ -261,6 +264,20 @@ def _job_facts(question: release_advice.RecommendQuery, declared: Scenario) -> d
     workload = f"{question.scenario}/{question.variant}/{device}"
     found = reader_facts(workload, declared.resolve(question.variant, device))
     return {name: Fact(name=name, value=value, source=f"scenario {question.scenario}") for name, value in found.items()}
+
+
+def _job_of_scenario(
+    declared: Scenario, facts: Mapping[str, Fact], others: Mapping[str, str], settings: Settings
+) -> StatedJob:
+    """Return a scenario's job: with the packages that it adds to the configured stack, and no others."""
+    versions = {**_pinned(others), **_added_packages(declared)}
+    absent = known_packages(read_advisories()) - settings.stack.keys() - versions.keys()
+    return StatedJob(versions=versions, facts=facts, absent=absent)
+
+
+def _added_packages(declared: Scenario) -> dict[str, str]:
+    """Return the packages that a scenario adds to its stack, by release."""
+    return _pinned(declared.parameters.get(PACKAGES, {}))
 
 
 def _pinned(versions: Mapping[str, str]) -> dict[str, str]:
