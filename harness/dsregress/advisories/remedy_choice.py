@@ -71,8 +71,16 @@ def chosen_remedies(
         for newer in _newer(advisories, remedy) if brought else ():
             if _ends(one.advisory, newer, job) and (less := _brought(advisories, newer, job, before)) < brought:
                 best, brought = newer, less
-        found.append((brought is _Brought.FAULT, best))
+        if not any(_is_same(best, each) for _, each in found):
+            found.append((brought is _Brought.FAULT, best))
     return tuple(remedy for _, remedy in sorted(found, key=lambda each: each[0]))
+
+
+def _is_same(one: Remedy, other: Remedy) -> bool:
+    """Return True for the same release, or the same value of a setting."""
+    if one.package or other.package:
+        return (one.package, one.version) == (other.package, other.version)
+    return (one.fact, one.value) == (other.fact, other.value)
 
 
 def advised(advisories: Sequence[Advisory], one: Matched, job: KnownJob) -> Matched:

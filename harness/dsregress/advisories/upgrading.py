@@ -116,6 +116,7 @@ def _advised(advisories: Sequence[Advisory], job: KnownJob, answer: UpgradeAnswe
     return msgspec.structs.replace(
         answer,
         against=tuple(advised(advisories, one, job) for one in answer.against),
+        kept=tuple(advised(advisories, one, job) for one in answer.kept),
         conditions=conditions,
         arising=tuple(arising_with(advisories, job, named)),
     )
@@ -269,11 +270,15 @@ def _instead(advisories: Sequence[Advisory], old: KnownJob, new: KnownJob, answe
         known = sorted({*known_versions(advisories, package), *_partner_versions(answer.against, package)}, key=parsed)
         newer = [one for one in known if parsed(one) > target and parsed(one) != start]
         between = [one for one in known if start < parsed(one) < target]
-        for version in (*newer, *reversed(between)):
-            tried = _judged(advisories, old, new.changed(versions={package: version}), before)
-            goes_on_ending = any(ends_the_job(one.advisory) for one in tried.kept)
-            if tried.verdict in (Verdict.YES, Verdict.IF_SET) and not goes_on_ending:
-                return {package: version}
+        for side in (newer, between[::-1]):
+            answers: dict[Verdict, str] = {}
+            for version in side:
+                tried = _judged(advisories, old, new.changed(versions={package: version}), before)
+                if not any(ends_the_job(one.advisory) for one in tried.kept):
+                    answers.setdefault(tried.verdict, version)
+            for verdict in (Verdict.YES, Verdict.IF_SET):  # with nothing to set, if there is such a release
+                if verdict in answers:
+                    return {package: answers[verdict]}
     return {}
 
 

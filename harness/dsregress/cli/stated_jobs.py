@@ -8,7 +8,7 @@ from pathlib import Path
 from dsregress.advisories.advisory import Advisory
 from dsregress.advisories.auditing import StatedJob
 from dsregress.advisories.job_facts import Fact, OneOf, contradiction, merged_facts, said_fact, said_text
-from dsregress.advisories.matching import known_packages, known_versions
+from dsregress.advisories.matching import known_packages, known_versions, parsed
 from dsregress.advisories.shipped import read_advisories
 from dsregress.advisories.stated.launch import facts_of_file, facts_of_line, misspelt_keys
 from dsregress.cli.configured_job import WHERE, configured_packages
@@ -152,4 +152,8 @@ def installed_packages(
         raise NothingMeasured(what, where=found.where, hint=hint)
     for name in sorted(found.known & found.unknown.keys()):
         print_note(f"{name}: {found.unknown[name]}, so that its release is not known")
+    for name in sorted(found.known & found.versions.keys()):
+        newest = known_releases(name)[-1:]
+        if newest and parsed(found.versions[name]) > parsed(newest[0]):
+            print_note(f"{name} {found.versions[name]} is newer than all that are known here, up to {newest[0]}")
     return found

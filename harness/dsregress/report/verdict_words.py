@@ -16,7 +16,7 @@ from dsregress.report.advisory_words import remedy_request
 from dsregress.wording.quantities import enumeration, listing, plural
 
 _FEW_QUESTIONS = 2
-_MOST_CHANGES = 5
+_MOST_CHANGES = 2
 _MOST_UNCOVERED = 3
 
 

@@ -59,6 +59,9 @@ def read_packages(data: bytes, file: str) -> InstalledPackages:
         text = data.decode("utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
     except UnicodeDecodeError:
         raise UsageError("not a text file", where=file, hint=_FREEZE) from None
+    if text.lstrip().startswith("{"):
+        hint = "a configuration is given by --config, packages by a requirements file or a lock"
+        raise UsageError("is JSON, and no list of packages", where=file, hint=hint)
     if file.endswith((".yaml", ".yml")):
         return _conda_environment(text, file)
     if not is_lock(text, file):

@@ -55,6 +55,13 @@ def test_a_release_with_another_fault_comes_last_and_is_said_to_have_it() -> Non
     assert [(one.remedy.text, one.matched.advisory.id) for one in found.arising] == [("use 0.19.0", "DSR-2026-0002")]
 
 
+def test_two_remedies_that_give_way_to_one_release_are_named_once() -> None:
+    other = advisory(2, affected=["0.19.0", "0.20.0"], unaffected=["0.18.0", "0.21.0"])
+    second = Remedy(text="use 0.20.0", package="deepspeed", version="0.20.0")
+    found = audited(advisory(remedies=[TO_FIXED, second], unaffected=["0.16.0", "0.19.0", "0.21.0"]), other)
+    assert told(found) == ["use 0.21.0"]
+
+
 def test_what_the_job_has_already_speaks_against_no_remedy() -> None:
     other = advisory(2, affected=["0.16.0", "0.18.0", "0.19.0"], unaffected=["0.20.0"])
     found = audited(advisory(remedies=[TO_FIXED], unaffected=["0.16.0", "0.19.0", "0.20.0"]), other)

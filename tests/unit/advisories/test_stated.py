@@ -90,6 +90,21 @@ def test_a_configuration_without_clipping_accumulation_or_zero_has_deepspeeds_de
     assert values == {"gradient_clipping": None, "gradient_accumulation_steps": 1, "zero_stage": 0, "dtype": "fp32"}
 
 
+@pytest.mark.parametrize(
+    ("rate", "is_set"), [({}, False), ({"warmup_max_lr": 1e-4}, True), ({"warmup_max_lr": "auto"}, True)]
+)
+def test_a_schedule_without_its_highest_rate_says_so(tmp_path: Path, rate: dict[str, object], is_set: bool) -> None:
+    scheduler = {"type": "WarmupLR", "params": {"warmup_num_steps": 10, **rate}}
+    found = of_file(tmp_path, {"zero_optimization": {"stage": 2}, "scheduler": scheduler})
+    assert (found["warmup_steps"].value, found["warmup_max_lr"].value) == (10, is_set)
+
+
+@pytest.mark.parametrize("stage", [5, -1, "three", 2.5])
+def test_a_stage_that_zero_has_not_is_refused(tmp_path: Path, stage: object) -> None:
+    with pytest.raises(UsageError, match=f"zero_optimization.stage: ZeRO has no stage {stage!r}; write 0, 1, 2 or 3"):
+        of_file(tmp_path, {"zero_optimization": {"stage": stage}})
+
+
 def test_a_switch_that_deepspeeds_file_does_not_have_is_stated_as_off(tmp_path: Path) -> None:
     assert of_file(tmp_path, ZERO3)["quantized_weights"].value is False
     quantized = {"zero_optimization": {"stage": 3, "zero_quantized_weights": True}}

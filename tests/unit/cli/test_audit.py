@@ -401,6 +401,19 @@ def test_the_command_that_measures_names_all_that_advisories_know_of(llamafactor
     ) in said.stdout
 
 
+def test_a_configuration_is_no_list_of_packages(say: Say, tmp_path: Path) -> None:
+    file = tmp_path / "z3.json"
+    file.write_text('{"zero_optimization": {"stage": 3}}')
+    with pytest.raises(UsageError, match="is JSON, and no list of packages; a configuration is given by --config"):
+        say("--to", str(file))
+
+
+def test_a_release_that_is_newer_than_all_that_are_known_is_said_to_be(tmp_path: Path) -> None:
+    (tmp_path / "pins.txt").write_text("deepspeed==99.0.0\n")
+    said = CliRunner().invoke(cli, ["audit", "-r", str(tmp_path / "pins.txt")])
+    assert "deepspeed 99.0.0 is newer than all that are known here, up to 0.19." in said.stderr
+
+
 def test_two_goals_of_one_package_are_refused(say: Say) -> None:
     with pytest.raises(UsageError, match="--to: two releases of deepspeed; ask for one upgrade at a time"):
         say("--to", "0.19.8", "--to", "deepspeed==0.18.9")

@@ -11,6 +11,7 @@ from typing import Any
 
 from dsregress.advisories.job_facts import Fact, OneOf
 from dsregress.advisories.stated.documents import Document, as_number, as_switch
+from dsregress.errors import UsageError
 from dsregress.probe.factor import Factor
 from dsregress.probe.factors import FACTORS
 
@@ -30,6 +31,8 @@ _MARKS = frozenset((
     *("zero_allow_untested_optimizer", "steps_per_print", "wall_clock_breakdown", "data_types", "gradient_clipping"),
 ))  # fmt: skip
 
+
+_STAGES = (0, 1, 2, 3)
 
 #: Share of letters in common from which a key is taken for another one misspelt.
 _ALMOST = 0.9
@@ -51,9 +54,7 @@ def misspelt_keys(document: Document) -> Iterator[tuple[str, str]]:
 
 def facts_of_deepspeed(document: Document) -> Iterator[Fact]:
     """Yield the facts that the file states."""
-    stage = as_number(document.get("zero_optimization.stage"))
-    if stage is not None or document.get("zero_optimization.stage") is None:
-        yield document.fact("zero_stage", stage or 0, "zero_optimization.stage")
+    yield document.fact("zero_stage", _zero_stage(document), "zero_optimization.stage")
     yield from _precision(document)
     yield from _offload(document)
     yield from _accumulation(document)
@@ -72,6 +73,16 @@ def facts_of_deepspeed(document: Document) -> Iterator[Fact]:
             name="integration", value=OneOf(("transformers", "accelerate")), source=f'{document.file}: "auto" values'
         )
         yield Fact(name="accelerate_launch", value=True, source=f'{document.file}: "auto" values')
+
+
+def _zero_stage(document: Document) -> int:
+    """Return the stage. Raise UsageError for one that ZeRO has not."""
+    written = document.get("zero_optimization.stage")
+    stage = 0 if written is None else as_number(written)
+    if stage not in _STAGES:
+        what = f"ZeRO has no stage {written!r}"
+        raise UsageError(what, where=f"{document.file}: zero_optimization.stage", hint="write 0, 1, 2 or 3")
+    return int(stage)
 
 
 def _precision(document: Document) -> Iterator[Fact]:
@@ -128,9 +139,10 @@ def _schedule(document: Document) -> Iterator[Fact]:
         return
     if isinstance(kind := document.get("scheduler.type"), str):
         yield document.fact("scheduler", kind, "scheduler.type")
-    for fact, key in (("warmup_steps", "warmup_num_steps"), ("warmup_max_lr", "warmup_max_lr")):
-        if (number := as_number(document.get(f"scheduler.params.{key}"))) is not None:
-            yield document.fact(fact, number, f"scheduler.params.{key}")
+    if (steps := as_number(document.get("scheduler.params.warmup_num_steps"))) is not None:
+        yield document.fact("warmup_steps", steps, "scheduler.params.warmup_num_steps")
+    rate = "scheduler.params.warmup_max_lr"
+    yield document.fact("warmup_max_lr", document.get(rate) is not None, rate)  # for "auto" transformers writes its own
 
 
 #: Read above, or the sizes that say nothing without the model's.

@@ -176,7 +176,7 @@ def _condition_line(one: Matched) -> str:
 
 
 def _kept_line(one: Matched) -> str:
-    releases = [remedy_request(each) for each in one.advisory.remedies if each.package]
+    releases = [remedy_request(each) for each in one.remedies or one.advisory.remedies if each.package]
     return f"{_titled_id(one)}; {releases[0]}" if releases else _titled_id(one)
 
 

@@ -191,6 +191,8 @@ globalThis.dsregressAudit = (() => {
     const moved = (name) => old.versions[name] !== job.versions[name];
     return one.advisory.remedies.filter((remedy) => !(remedy.package && moved(remedy.package)) && isEnding(data, one.advisory, job, remedy));
   };
+  const isSame = (one, other) => one.package || other.package
+    ? one.package === other.package && one.version === other.version : one.fact === other.fact && one.value === other.value;
   const chosenRemedies = (data, one, job, ending) => {
     const before = new Map(matchAll(data, job).map((each) => [each.advisory.id, each]));
     const found = ending.map((remedy) => {
@@ -200,7 +202,7 @@ globalThis.dsregressAudit = (() => {
         if (less < brought) [best, brought] = [newer, less];
       }
       return { best, isLast: brought === 2 };
-    });
+    }).filter((one, at, all) => all.findIndex((each) => isSame(each.best, one.best)) === at);
     return [...found.filter((each) => !each.isLast), ...found.filter((each) => each.isLast)].map((each) => each.best);
   };
   const knownVersions = (advisories, name) => {
@@ -276,10 +278,11 @@ globalThis.dsregressAudit = (() => {
       const known = unique([...knownVersions(data.advisories, name), ...beside.flatMap((one) => [...one.affected, ...one.unaffected])]).sort(compared);
       const newer = known.filter((one) => compared(one, target) > 0 && compared(one, start) !== 0);
       const between = known.filter((one) => compared(start, one) < 0 && compared(one, target) < 0).reverse();
-      for (const version of [...newer, ...between]) {
-        const tried = judged(data, old, changed(data, now, { [name]: version }), before);
-        const goesOnEnding = tried.kept.some((one) => one.advisory.ends_the_job);
-        if (["yes", "if set"].includes(tried.verdict) && !goesOnEnding) return { [name]: version };
+      for (const side of [newer, between]) {
+        const answers = side.map((version) => [version, judged(data, old, changed(data, now, { [name]: version }), before)])
+          .filter(([, tried]) => !tried.kept.some((one) => one.advisory.ends_the_job));
+        const found = ["yes", "if set"].map((verdict) => answers.find(([, tried]) => tried.verdict === verdict)).find(Boolean);
+        if (found) return { [name]: found[0] };
       }
     }
     return {};
@@ -324,7 +327,7 @@ globalThis.dsregressAudit = (() => {
     const names = Object.keys(now.versions).filter((name) => old.versions[name] !== now.versions[name]);
     const order = [...names.filter((name) => data.axes.includes(name)), ...names.filter((name) => !data.axes.includes(name))];
     const texts = order.map((name) => (name in old.versions ? `${name} ${old.versions[name]} -> ${now.versions[name]}` : `${name} ${now.versions[name]}`));
-    return texts.length ? listing(texts, 5) : "the same releases";
+    return texts.length ? listing(texts, 2) : "the same releases";
   };
   const settingsOf = (answer) => {
     const settings = unique(answer.conditions.filter((one) => one.remedies.length).map((one) => joined(one.remedies.slice(0, 3).map((each) => each.request.split(";")[0]), "or")));
