@@ -96,11 +96,15 @@ def judge_upgrade(advisories: Sequence[Advisory], old: KnownJob, new: KnownJob) 
 
 
 def judge_release(advisories: Sequence[Advisory], job: KnownJob, package: str) -> UpgradeAnswer:
-    """Return the verdict on the release that a job has of a package, compared with none: whatever concerns it is new."""
+    """Return the verdict on the release that a job has of a package, compared with none: what that package's releases decide
+    is new, and what others decide the job has anyway."""
     others = {name: version for name, version in job.versions.items() if name != package}
     old = KnownJob(versions=others, facts=job.facts, absent=job.absent)
-    nothing = tuple(Matched(advisory=one, match=Match.FREE) for one in advisories if not one.withdrawn)
-    return _advised(advisories, job, _judged(advisories, old, job, nothing))
+    without = [
+        Matched(advisory=one.advisory, match=Match.FREE) if package in packages_of_advisory(one.advisory) else one
+        for one in match_advisories(advisories, job)
+    ]
+    return _advised(advisories, job, _judged(advisories, old, job, without))
 
 
 def _advised(advisories: Sequence[Advisory], job: KnownJob, answer: UpgradeAnswer) -> UpgradeAnswer:

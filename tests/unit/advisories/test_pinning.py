@@ -75,6 +75,15 @@ def test_a_newer_release_with_a_fault_is_passed_over(tmp_path: Path) -> None:
     }
 
 
+def test_what_another_package_brings_rules_no_release_out() -> None:
+    crash = advisory(package="transformers", affected=["4.46.3"], unaffected=["4.49.0"])
+    job = KnownJob(versions={"deepspeed": "0.16.0", "transformers": "4.46.3"})
+    about = advisory(2, title="a second problem")
+    pin = choose_release([crash, about], job, "deepspeed", ["0.16.0", "0.18.0"])
+    assert pin_headline(pin) == "pin deepspeed 0.16.0; it does not end what the job has: a problem"
+    assert [(release, ids(answer.against)) for release, answer in pin.newer] == [("0.18.0", ["DSR-2026-0002"])]
+
+
 def test_a_package_that_no_advisory_is_about_has_no_release_to_pin() -> None:
     pin = choose_release(read_advisories(), stated(TO_DEEPSPEED[0]).job, "peft", ["0.15.1", "0.21.2"])
     assert pin_headline(pin) == "not known which release of peft to pin: none was run for a job like this"

@@ -103,16 +103,17 @@ def upgrade_sections(answer: UpgradeAnswer, old: StatedJob | None, new: StatedJo
     job if a release is judged alone."""
     releases = changed_releases(old, new) if old is not None else []
     changing = [one for one in answer.depends if not decides(one.advisory)]
+    both = "in both" if old is not None else "with each release"
     return [
         *reason_sections(answer, old, new),
         [*_arising_lines(answer.arising)],
         [*_titled("changes", [*answer.changes, *changing], _change_line)],
         [*_gain_lines(answer.gained)],
-        [*_titled("in both, and not ended by it", answer.kept, _kept_line)],
+        [*_titled(f"{both}, and not ended by it", answer.kept, _kept_line)],
         [*_titled("costs", answer.costs, _titled_id)],
         [*_skip_lines(answer.skipped)],
         [*_question_lines(open_questions(answer))],
-        [*_question_lines(asked(answer.kept_open), "not stated, and in both")],
+        [*_question_lines(asked(answer.kept_open), f"not stated, and {both}")],
         [*_unknown_lines(answer.not_run, releases)],
         [uncovered_text(answer)] if answer.uncovered else [],
     ]
