@@ -77,8 +77,8 @@ def test_a_newer_release_with_a_fault_is_passed_over(tmp_path: Path) -> None:
 
 def test_what_another_package_brings_rules_no_release_out() -> None:
     crash = advisory(package="transformers", affected=["4.46.3"], unaffected=["4.49.0"])
-    job = KnownJob(versions={"deepspeed": "0.16.0", "transformers": "4.46.3"})
-    about = advisory(2, title="a second problem")
+    job = KnownJob(versions={"deepspeed": "0.16.0", "transformers": "4.46.3"}, facts={"zero_stage": 3})
+    about = advisory(2, title="a second problem", needs={"zero_stage": ([3], [0])})
     pin = choose_release([crash, about], job, "deepspeed", ["0.16.0", "0.18.0"])
     assert pin_headline(pin) == "pin deepspeed 0.16.0; it does not end what the job has: a problem"
     assert [(release, ids(answer.against)) for release, answer in pin.newer] == [("0.18.0", ["DSR-2026-0002"])]
