@@ -69,6 +69,7 @@ class UpgradeAnswer(msgspec.Struct, frozen=True, kw_only=True):
     conditions: tuple[SetBefore, ...] = ()
     arising: tuple[Arising, ...] = ()
     instead: Mapping[str, str] = {}  #: package -> the nearest release without those against it; empty if none is known
+    instead_conditions: tuple[SetBefore, ...] = ()  #: of that release
     depends: tuple[Matched, ...] = ()  #: faults and changes that concern it, or not, by what was not stated
     hinges: tuple[Matched, ...] = ()  #: of `depends`, those of a fact no value of which is free of them
     unknown: tuple[
@@ -90,9 +91,11 @@ class UpgradeAnswer(msgspec.Struct, frozen=True, kw_only=True):
 def judge_upgrade(advisories: Sequence[Advisory], old: KnownJob, new: KnownJob) -> UpgradeAnswer:
     """Return the verdict on going from a job to the same one with other releases."""
     answer = _judged(advisories, old, new, match_advisories(advisories, old))
-    instead = _instead(advisories, old, new, answer) if answer.verdict is Verdict.NO else {}
+    instead, conditions = _instead(advisories, old, new, answer) if answer.verdict is Verdict.NO else ({}, ())
     skipped = tuple(_skipped(advisories, old, new, answer))
-    return msgspec.structs.replace(_advised(advisories, new, answer), instead=instead, skipped=skipped)
+    return msgspec.structs.replace(
+        _advised(advisories, new, answer), instead=instead, instead_conditions=conditions, skipped=skipped
+    )
 
 
 def judge_release(advisories: Sequence[Advisory], job: KnownJob, package: str) -> UpgradeAnswer:
@@ -265,8 +268,11 @@ def _changed_packages(old: KnownJob, new: KnownJob, answer: UpgradeAnswer) -> li
     return [name for name, version in new.versions.items() if name in about and old.versions.get(name) != version]
 
 
-def _instead(advisories: Sequence[Advisory], old: KnownJob, new: KnownJob, answer: UpgradeAnswer) -> dict[str, str]:
-    """Return the nearest release to which an upgrade is advised: newer ones first, then those between the two."""
+def _instead(
+    advisories: Sequence[Advisory], old: KnownJob, new: KnownJob, answer: UpgradeAnswer
+) -> tuple[dict[str, str], tuple[SetBefore, ...]]:
+    """Return the nearest release to which an upgrade is advised, with its conditions: newer ones first, then those between
+    the two, of either those without a condition."""
     before = match_advisories(advisories, old)
     for package in _changed_packages(old, new, answer):
         target = parsed(new.versions[package])
@@ -275,15 +281,16 @@ def _instead(advisories: Sequence[Advisory], old: KnownJob, new: KnownJob, answe
         newer = [one for one in known if parsed(one) > target and parsed(one) != start]
         between = [one for one in known if start < parsed(one) < target]
         for side in (newer, between[::-1]):
-            answers: dict[Verdict, str] = {}
+            answers: dict[Verdict, tuple[str, UpgradeAnswer]] = {}
             for version in side:
                 tried = _judged(advisories, old, new.changed(versions={package: version}), before)
                 if not any(ends_the_job(one.advisory) for one in tried.kept):
-                    answers.setdefault(tried.verdict, version)
-            for verdict in (Verdict.YES, Verdict.IF_SET):  # with nothing to set, if there is such a release
+                    answers.setdefault(tried.verdict, (version, tried))
+            for verdict in (Verdict.YES, Verdict.IF_SET):
                 if verdict in answers:
-                    return {package: answers[verdict]}
-    return {}
+                    version, tried = answers[verdict]
+                    return {package: version}, tried.conditions
+    return {}, ()
 
 
 def _skipped(advisories: Sequence[Advisory], old: KnownJob, new: KnownJob, answer: UpgradeAnswer) -> Iterator[Skipped]:

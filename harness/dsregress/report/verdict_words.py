@@ -9,7 +9,7 @@ from dsregress.advisories.auditing import Question, StatedJob, asked
 from dsregress.advisories.effects import decides
 from dsregress.advisories.matching import Matched, condition_text, packages_of_advisory
 from dsregress.advisories.remedy_choice import is_another_job
-from dsregress.advisories.upgrading import UpgradeAnswer, Verdict
+from dsregress.advisories.upgrading import SetBefore, UpgradeAnswer, Verdict
 from dsregress.model import AXES
 from dsregress.probe.factor import either
 from dsregress.report.advisory_words import remedy_request
@@ -42,13 +42,13 @@ def changed_releases(old: StatedJob, new: StatedJob) -> list[str]:
 
 def settings_text(answer: UpgradeAnswer) -> str:
     """Return what is to be set for a yes: ``, if you use torch 2.9.1``; empty if nothing is."""
-    settings = _to_set(answer)
+    settings = _to_set(answer.conditions)
     return f", if you {settings}" if settings else ""
 
 
-def _to_set(answer: UpgradeAnswer) -> str:
-    settings = list(dict.fromkeys(_any_remedy(one.remedies) for one in answer.conditions if one.remedies))
-    if leaks := [one for one in answer.conditions if not one.remedies]:
+def _to_set(conditions: Sequence[SetBefore]) -> str:
+    settings = list(dict.fromkeys(_any_remedy(one.remedies) for one in conditions if one.remedies))
+    if leaks := [one for one in conditions if not one.remedies]:
         settings.append(f"have the memory for {plural(len(leaks), 'leak')} (below)")
     return " and ".join(settings)
 
@@ -127,7 +127,7 @@ def _verdict_text(answer: UpgradeAnswer, old: StatedJob, new: StatedJob) -> str:
     if answer.verdict is Verdict.NO:
         return f"no: {_first_title(answer.against)}; {_instead(answer, old)}"
     if answer.verdict is Verdict.UNKNOWN:
-        settings = _to_set(answer)
+        settings = _to_set(answer.conditions)
         return f"{_unknown_text(answer, old, new)}{f'; in any case {settings}' if settings else ''}"
     return f"{_assent(answer)}{provisos_text(answer)}"
 
@@ -173,7 +173,9 @@ def _first_title(found: Sequence[Matched]) -> str:
 def _instead(answer: UpgradeAnswer, old: StatedJob) -> str:
     """Return where to go; another job, such as another ZeRO stage, only if there is no release."""
     if answer.instead:
-        return f"go to {listing([f'{name} {version}' for name, version in answer.instead.items()])}"
+        settings = _to_set(answer.instead_conditions).replace(" (below)", "")
+        release = listing([f"{name} {version}" for name, version in answer.instead.items()])
+        return f"go to {release}{f' and {settings}' if settings else ''}"
     packages = {name for one in answer.against for name in packages_of_advisory(one.advisory)}
     stay = listing([f"{name} {version}" for name, version in old.versions.items() if name in packages])
     others = [each for one in answer.against for each in one.advisory.remedies if each.fact and is_another_job(each)]

@@ -81,7 +81,7 @@ def test_what_another_package_brings_rules_no_release_out() -> None:
     about = advisory(2, title="a second problem", needs={"zero_stage": ([3], [0])})
     pin = choose_release([crash, about], job, "deepspeed", ["0.16.0", "0.18.0"])
     assert pin_headline(pin) == "pin deepspeed 0.16.0; it does not end what the job has: a problem"
-    assert [(release, ids(answer.against)) for release, answer in pin.newer] == [("0.18.0", ["DSR-2026-0002"])]
+    assert [(release, ids(answer.against)) for release, answer in pin.newer] == [("0.18.0", ("DSR-2026-0002",))]
 
 
 def test_a_package_that_no_advisory_is_about_has_no_release_to_pin() -> None:

@@ -282,10 +282,10 @@ globalThis.dsregressAudit = (() => {
         const answers = side.map((version) => [version, judged(data, old, changed(data, now, { [name]: version }), before)])
           .filter(([, tried]) => !tried.kept.some((one) => one.advisory.ends_the_job));
         const found = ["yes", "if set"].map((verdict) => answers.find(([, tried]) => tried.verdict === verdict)).find(Boolean);
-        if (found) return { [name]: found[0] };
+        if (found) return [{ [name]: found[0] }, found[1].conditions];
       }
     }
-    return {};
+    return [{}, []];
   };
   const skippedBetween = (data, old, now) => {
     const atEnds = new Set([old, now].flatMap((job) => matchAll(data, job)).filter((one) => one.match !== "free").map((one) => one.advisory.id));
@@ -329,9 +329,9 @@ globalThis.dsregressAudit = (() => {
     const texts = order.map((name) => (name in old.versions ? `${name} ${old.versions[name]} -> ${now.versions[name]}` : `${name} ${now.versions[name]}`));
     return texts.length ? listing(texts, 2) : "the same releases";
   };
-  const settingsOf = (answer) => {
-    const settings = unique(answer.conditions.filter((one) => one.remedies.length).map((one) => joined(one.remedies.slice(0, 3).map((each) => each.request.split(";")[0]), "or")));
-    const leaks = answer.conditions.filter((one) => !one.remedies.length).length;
+  const settingsOf = (conditions) => {
+    const settings = unique(conditions.filter((one) => one.remedies.length).map((one) => joined(one.remedies.slice(0, 3).map((each) => each.request.split(";")[0]), "or")));
+    const leaks = conditions.filter((one) => !one.remedies.length).length;
     return [...settings, ...(leaks ? [`have the memory for ${plural(leaks, "leak")} (below)`] : [])].join(" and ");
   };
   const namedQuestions = (questions) => {
@@ -349,7 +349,7 @@ globalThis.dsregressAudit = (() => {
     return `; no advisory is known to be about ${listing(untold, 3)} for a job like this`;
   };
   const provisos = (answer) => {
-    const settings = settingsOf(answer);
+    const settings = settingsOf(answer.conditions);
     const named = namedQuestions(answer.questions);
     const kinds = unique(named.flatMap((one) => one.matched.map(({ advisory }) => advisory.kind)));
     const exceptions = named.length ? `, except with ${named.map((one) => one.text).join(" or ")} (${kinds.join(" or ")})` : "";
@@ -378,7 +378,8 @@ globalThis.dsregressAudit = (() => {
   const verdictText = (answer, old, now) => {
     if (answer.verdict === "no") {
       const instead = Object.entries(answer.instead).map(([name, version]) => `${name} ${version}`);
-      if (instead.length) return `no: ${firstTitle(answer.against)}; go to ${listing(instead)}`;
+      const settings = settingsOf(answer.insteadConditions).replace(" (below)", "");
+      if (instead.length) return `no: ${firstTitle(answer.against)}; go to ${listing(instead)}${settings && ` and ${settings}`}`;
       const about = new Set(answer.against.flatMap((one) => packagesOf(one.advisory)));
       const stay = listing(Object.entries(old.versions).filter(([name]) => about.has(name)).map(([name, version]) => `${name} ${version}`));
       const others = answer.against.flatMap((one) => one.advisory.remedies).filter((one) => one.fact && one.is_another_job);
@@ -386,7 +387,7 @@ globalThis.dsregressAudit = (() => {
       return `no: ${firstTitle(answer.against)}; no release to go to is known, stay at ${stay}${setting}`;
     }
     if (answer.verdict === "unknown") {
-      const settings = settingsOf(answer);
+      const settings = settingsOf(answer.conditions);
       return unknownText(answer) + (settings ? `; in any case ${settings}` : "");
     }
     const isYes = answer.verdict === "if set" || !restsOnLess(answer);
@@ -400,7 +401,7 @@ globalThis.dsregressAudit = (() => {
     const before = matchAll(data, old);
     const answer = judged(data, old, now, before);
     answer.conditions = answer.conditions.map((one) => ({ ...one, remedies: chosenRemedies(data, one.matched, now, one.remedies) }));
-    answer.instead = answer.verdict === "no" ? insteadOf(data, old, now, answer, before) : {};
+    [answer.instead, answer.insteadConditions] = answer.verdict === "no" ? insteadOf(data, old, now, answer, before) : [{}, []];
     answer.skipped = skippedBetween(data, old, now);
     answer.questions = asked(data, answer.depends.filter((one) => one.advisory.decides));
     answer.keptQuestions = asked(data, answer.keptOpen);
