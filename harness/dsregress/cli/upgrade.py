@@ -41,6 +41,7 @@ from dsregress.run import available_workloads, pipeline, targets
 from dsregress.store import Store
 from dsregress.versions import installed
 from dsregress.versions.installed import InstalledPackages
+from dsregress.versions.releases import known_releases
 from dsregress.wording import commands
 from dsregress.wording.quantities import listing, plural
 
@@ -126,7 +127,7 @@ def upgrade_command(
         _judge_upgrade(evidence, package, found.versions[package], goals[package], one) for package, one in ways.items()
     ]
     missing = {
-        one.package: _measuring_command(one, under_test, scenario)
+        one.package: _measuring_command(one, under_test, scenario, {name: found.versions[name] for name in mine})
         for one in upgrades
         if one.verdict is UpgradeVerdict.UNKNOWN
     }
@@ -285,12 +286,16 @@ def _judge_upgrade(evidence: _StoredEvidence, package: str, version: str, goal: 
     return upgrade_judgement.judge_upgrade(comparison, package, found.target, evidence.card)
 
 
-def _measuring_command(one: Upgrade, under_test: str, scenario: str | None) -> str:
-    """Return the command that measures the way of one package, in the configured stack."""
+def _measuring_command(one: Upgrade, under_test: str, scenario: str | None, installed: Mapping[str, str]) -> str:
+    """Return the command that measures the way of one package, beside the other ones that are ``installed``."""
     baseline = one.installed if one.package == under_test else f"{one.package}=={one.installed}"
-    return commands.regress(
-        releases={one.package: [one.installed, one.target]}, baseline=baseline, scenario=scenario or ""
-    )
+    kept = {
+        name: [version]
+        for name, version in installed.items()
+        if name != one.package and (name not in AXES or version in known_releases(name))
+    }
+    releases = {one.package: [one.installed, one.target], **kept}
+    return commands.regress(releases=releases, baseline=baseline, scenario=scenario or "")
 
 
 def _unchecked(upgrades: Sequence[Upgrade], packages: Sequence[str], found: InstalledPackages) -> list[str]:

@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch")
 from dsregress.probe.border.wire import Numerics  # noqa: E402
 from dsregress.probe.oracles import truth  # noqa: E402
 from tests.programs.cells import passed, ran  # noqa: E402
+from tests.programs.truth.wraps import OF_FSDP2  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("surroundings")
 
@@ -167,13 +168,6 @@ for name, weight in model.named_parameters():
     node = weight.expand_as(weight).grad_fn.next_functions[0][0]
     node.register_prehook(lambda given, name=name: (change(name, given[0]),))
     held.append(node)
-"""
-OF_FSDP2 = """
-from torch.distributed.fsdp._fully_shard import _fsdp_param_group
-reduce = _fsdp_param_group.foreach_reduce
-def reduced(params, gradients, *more, **named):
-    return reduce(params, [change(p._param_fqn, g) for p, g in zip(params, gradients)], *more, **named)
-_fsdp_param_group.foreach_reduce = reduced
 """
 NINE_TENTHS = "change = lambda name, gradient: 0.9 * gradient if name == 'layers.1.mlp.up.weight' else gradient\n"
 LOST = "change = lambda name, gradient: gradient * (1 - micro_batch)\n"

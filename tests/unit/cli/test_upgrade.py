@@ -137,7 +137,7 @@ def test_a_package_that_no_advisory_is_about_needs_results() -> None:
     assert said.stdout == (
         "deepspeed 0.19.8: yes, it is installed\n\n"
         "peft 0.20.0 -> 0.21.2: not measured here (no results of both releases with the same other packages)\n"
-        "  measure it: dsregress regress --peft 0.20.0,0.21.2 --baseline peft==0.20.0\n"
+        "  measure it: dsregress regress --peft 0.20.0,0.21.2 --deepspeed 0.19.8 --baseline peft==0.20.0\n"
     )
 
 
