@@ -99,6 +99,11 @@ def test_a_schedule_without_its_highest_rate_says_so(tmp_path: Path, rate: dict[
     assert (found["warmup_steps"].value, found["warmup_max_lr"].value) == (10, is_set)
 
 
+def test_two_half_precisions_at_once_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="enables bf16 and fp16; DeepSpeed takes one of them"):
+        of_file(tmp_path, {"zero_optimization": {"stage": 2}, "fp16": {"enabled": True}, "bf16": {"enabled": True}})
+
+
 @pytest.mark.parametrize("stage", [5, -1, "three", 2.5])
 def test_a_stage_that_zero_has_not_is_refused(tmp_path: Path, stage: object) -> None:
     with pytest.raises(UsageError, match=f"zero_optimization.stage: ZeRO has no stage {stage!r}; write 0, 1, 2 or 3"):

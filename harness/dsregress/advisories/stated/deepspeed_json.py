@@ -98,7 +98,10 @@ def _precision(document: Document) -> Iterator[Fact]:
     if document.get("bfloat16") is not None:
         keys["bf16"] = "bfloat16.enabled"
     given = {name: document.get(key) for name, key in keys.items()}
-    if on := [name for name, value in given.items() if value is True]:
+    on = [name for name, value in given.items() if value is True]
+    if len(on) > 1:
+        raise UsageError(f"enables {' and '.join(on)}", where=document.file, hint="DeepSpeed takes one of them")
+    if on:
         yield document.fact("dtype", on[0], keys[on[0]])
     elif _AUTO not in given.values():
         yield Fact(name="dtype", value="fp32", source=f"{document.file}: neither bf16 nor fp16 is enabled")
