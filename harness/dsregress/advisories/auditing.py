@@ -10,7 +10,7 @@ from dsregress.advisories.advisory import Advisory, AdvisoryKind, FactCondition,
 from dsregress.advisories.effects import decides, is_cost
 from dsregress.advisories.job_facts import Conflict, Fact
 from dsregress.advisories.matching import KnownJob, Match, Matched, condition_text, match_advisories
-from dsregress.advisories.remedy_choice import Arising, advised, arising_with
+from dsregress.advisories.remedy_choice import Arising, RemedyChoice
 
 _KINDS = tuple(AdvisoryKind)
 
@@ -78,8 +78,9 @@ def audit_job(advisories: Sequence[Advisory], job: KnownJob, ignored: Collection
     matched = sorted(match_advisories(advisories, job), key=_gravity)
     shown = [one for one in matched if one.advisory.id not in ignored]
     concerned = [one for one in shown if one.match is Match.CONCERNED]
-    told = tuple(advised(advisories, one, job) for one in concerned if decides(one.advisory))
-    arising = arising_with(advisories, job, (remedy for one in told for remedy in one.remedies))
+    choice = RemedyChoice(advisories, job)
+    told = tuple(choice.advised(one) for one in concerned if decides(one.advisory))
+    arising = choice.arising(remedy for one in told for remedy in one.remedies)
     others = [one for one in concerned if not decides(one.advisory)]
     return Audit(
         total=len(matched),

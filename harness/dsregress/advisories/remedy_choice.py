@@ -5,7 +5,7 @@ A release that ends one fault may have another one. Where that is known, the nex
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
 
 import msgspec
@@ -19,6 +19,7 @@ from dsregress.advisories.matching import (
     is_newly_matched,
     known_versions,
     match_advisories,
+    match_advisory,
     parsed,
 )
 
@@ -60,20 +61,61 @@ def ending_remedies(one: Matched, job: KnownJob, old: KnownJob | None = None) ->
     return tuple(each for each in remedies if _ends(one.advisory, each, job))
 
 
-def chosen_remedies(
-    advisories: Sequence[Advisory], one: Matched, job: KnownJob, ending: Iterable[Remedy]
-) -> tuple[Remedy, ...]:
-    """Return the remedies to name, of those that end a problem; those that bring the job another fault come last."""
-    before = {each.advisory.id: each for each in match_advisories(advisories, job)}
-    found: list[tuple[bool, Remedy]] = []
-    for remedy in ending:
-        best, brought = remedy, _brought(advisories, remedy, job, before)
-        for newer in _newer(advisories, remedy) if brought else ():
-            if _ends(one.advisory, newer, job) and (less := _brought(advisories, newer, job, before)) < brought:
-                best, brought = newer, less
-        if not any(_is_same(best, each) for _, each in found):
-            found.append((brought is _Brought.FAULT, best))
-    return tuple(remedy for _, remedy in sorted(found, key=lambda each: each[0]))
+class RemedyChoice:
+    """Chooses the remedies to name for a job, by what each would bring it."""
+
+    def __init__(self, advisories: Sequence[Advisory], job: KnownJob) -> None:
+        self._advisories = advisories
+        self._job = job
+        self._before = {one.advisory.id: one for one in match_advisories(advisories, job)}
+
+    def chosen(self, one: Matched, ending: Iterable[Remedy]) -> tuple[Remedy, ...]:
+        """Return the remedies to name, of those that end a problem; those that bring the job another fault come last."""
+        found: list[tuple[bool, Remedy]] = []
+        for remedy in ending:
+            best, brought = remedy, self._brought(remedy)
+            for newer in self._newer(remedy) if brought else ():
+                if _ends(one.advisory, newer, self._job) and (less := self._brought(newer)) < brought:
+                    best, brought = newer, less
+            if not any(_is_same(best, each) for _, each in found):
+                found.append((brought is _Brought.FAULT, best))
+        return tuple(remedy for _, remedy in sorted(found, key=lambda each: each[0]))
+
+    def advised(self, one: Matched) -> Matched:
+        """Return an advisory that concerns the job with its remedies for it, whatever release they take."""
+        return msgspec.structs.replace(one, remedies=self.chosen(one, ending_remedies(one, self._job)))
+
+    def arising(self, remedies: Iterable[Remedy]) -> Iterator[Arising]:
+        """Yield the advisories that come to concern the job with one of these remedies, each once; with a setting, those
+        that may, too."""
+        seen: set[str] = set()
+        for remedy in remedies:
+            for one in self._newly_matched(remedy):
+                if (remedy.fact or one.match is Match.CONCERNED) and one.advisory.id not in seen:
+                    seen.add(one.advisory.id)
+                    yield Arising(remedy=remedy, matched=one)
+
+    def _brought(self, remedy: Remedy) -> _Brought:
+        """Return the worst that a remedy brings the job."""
+        new = list(self._newly_matched(remedy))
+        if any(one.match is Match.CONCERNED for one in new):
+            return _Brought.FAULT
+        return _Brought.MAYBE_GRAVE if any(is_grave(one.advisory) for one in new) else _Brought.NOTHING
+
+    def _newly_matched(self, remedy: Remedy) -> Iterator[Matched]:
+        """Yield the faults that concern the job, or may, once it has a remedy, and do not yet."""
+        tried = _with_remedy(self._job, remedy)
+        for one in match_advisories(self._advisories, tried) if tried is not None else ():
+            is_open = one.match in (Match.CONCERNED, Match.DEPENDS)
+            if is_open and decides(one.advisory) and is_newly_matched(one, self._before):
+                yield one
+
+    def _newer(self, remedy: Remedy) -> Iterator[Remedy]:
+        """Yield the releases after that of a remedy."""
+        for version in known_versions(self._advisories, remedy.package) if remedy.version else ():
+            if parsed(version) > parsed(remedy.version):
+                text = remedy.text.replace(remedy.version, version)
+                yield msgspec.structs.replace(remedy, text=text, version=version)
 
 
 def _is_same(one: Remedy, other: Remedy) -> bool:
@@ -81,11 +123,6 @@ def _is_same(one: Remedy, other: Remedy) -> bool:
     if one.package or other.package:
         return (one.package, one.version) == (other.package, other.version)
     return (one.fact, one.value) == (other.fact, other.value)
-
-
-def advised(advisories: Sequence[Advisory], one: Matched, job: KnownJob) -> Matched:
-    """Return an advisory that concerns a job with its remedies for it, whatever release they take."""
-    return msgspec.structs.replace(one, remedies=chosen_remedies(advisories, one, job, ending_remedies(one, job)))
 
 
 def _with_remedy(job: KnownJob, remedy: Remedy) -> KnownJob | None:
@@ -98,41 +135,4 @@ def _with_remedy(job: KnownJob, remedy: Remedy) -> KnownJob | None:
 
 def _ends(advisory: Advisory, remedy: Remedy, job: KnownJob) -> bool:
     tried = _with_remedy(job, remedy)
-    return tried is not None and match_advisories([advisory], tried)[0].match is Match.FREE
-
-
-def _newer(advisories: Sequence[Advisory], remedy: Remedy) -> Iterator[Remedy]:
-    """Yield the releases after that of a remedy."""
-    for version in known_versions(advisories, remedy.package) if remedy.version else ():
-        if parsed(version) > parsed(remedy.version):
-            yield msgspec.structs.replace(remedy, text=remedy.text.replace(remedy.version, version), version=version)
-
-
-def _brought(advisories: Sequence[Advisory], remedy: Remedy, job: KnownJob, before: Mapping[str, Matched]) -> _Brought:
-    """Return the worst that a remedy brings the job."""
-    new = list(_newly_matched(advisories, remedy, job, before))
-    if any(one.match is Match.CONCERNED for one in new):
-        return _Brought.FAULT
-    return _Brought.MAYBE_GRAVE if any(is_grave(one.advisory) for one in new) else _Brought.NOTHING
-
-
-def _newly_matched(
-    advisories: Sequence[Advisory], remedy: Remedy, job: KnownJob, before: Mapping[str, Matched]
-) -> Iterator[Matched]:
-    """Yield the faults that concern the job, or may, once it has a remedy, and did not ``before``."""
-    tried = _with_remedy(job, remedy)
-    for one in match_advisories(advisories, tried) if tried is not None else ():
-        if one.match in (Match.CONCERNED, Match.DEPENDS) and decides(one.advisory) and is_newly_matched(one, before):
-            yield one
-
-
-def arising_with(advisories: Sequence[Advisory], job: KnownJob, remedies: Iterable[Remedy]) -> Iterator[Arising]:
-    """Yield the advisories that come to concern the job with one of these remedies, each once; with a setting, those that
-    may, too."""
-    before = {one.advisory.id: one for one in match_advisories(advisories, job)}
-    seen: set[str] = set()
-    for remedy in remedies:
-        for one in _newly_matched(advisories, remedy, job, before):
-            if (remedy.fact or one.match is Match.CONCERNED) and one.advisory.id not in seen:
-                seen.add(one.advisory.id)
-                yield Arising(remedy=remedy, matched=one)
+    return tried is not None and match_advisory(advisory, tried).match is Match.FREE

@@ -27,14 +27,7 @@ from dsregress.advisories.matching import (
     packages_of_advisory,
     parsed,
 )
-from dsregress.advisories.remedy_choice import (
-    Arising,
-    advised,
-    arising_with,
-    chosen_remedies,
-    ending_remedies,
-    is_another_job,
-)
+from dsregress.advisories.remedy_choice import Arising, RemedyChoice, ending_remedies, is_another_job
 
 
 class Verdict(Enum):
@@ -112,20 +105,17 @@ def judge_release(advisories: Sequence[Advisory], job: KnownJob, package: str) -
 
 def _advised(advisories: Sequence[Advisory], job: KnownJob, answer: UpgradeAnswer) -> UpgradeAnswer:
     """Return the answer with the remedies to name for its reasons, and what comes with them."""
+    choice = RemedyChoice(advisories, job)
     conditions = tuple(
-        SetBefore(
-            matched=advised(advisories, one.matched, job),
-            remedies=chosen_remedies(advisories, one.matched, job, one.remedies),
-        )
+        SetBefore(matched=choice.advised(one.matched), remedies=choice.chosen(one.matched, one.remedies))
         for one in answer.conditions
     )
-    named = [remedy for one in conditions for remedy in one.remedies]
     return msgspec.structs.replace(
         answer,
-        against=tuple(advised(advisories, one, job) for one in answer.against),
-        kept=tuple(advised(advisories, one, job) for one in answer.kept),
+        against=tuple(map(choice.advised, answer.against)),
+        kept=tuple(map(choice.advised, answer.kept)),
         conditions=conditions,
-        arising=tuple(arising_with(advisories, job, named)),
+        arising=tuple(choice.arising(remedy for one in conditions for remedy in one.remedies)),
     )
 
 

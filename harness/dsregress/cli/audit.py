@@ -28,6 +28,7 @@ from dsregress.cli.stated_jobs import (
     FoundPackages,
     goal_release,
     installed_packages,
+    kept_releases,
     packages_before,
     stated_job,
 )
@@ -38,7 +39,7 @@ from dsregress.probe.border.masking import masked_launch_line
 from dsregress.report.answers import audit_answer, audit_comment, audit_json, audit_sarif
 from dsregress.run.available_workloads import Program
 from dsregress.versions import installed
-from dsregress.versions.releases import is_too_old, known_releases, parsed_version
+from dsregress.versions.releases import is_too_old, parsed_version
 from dsregress.wording import commands
 from dsregress.wording.workload_words import OPEN_LAUNCH_LINE
 
@@ -269,9 +270,4 @@ def measuring_command(
     baseline = (
         releases[first][0] if list(releases) == ["deepspeed"] else f"{first}=={releases[first][0]}" if first else ""
     )
-    kept = {
-        name: [version]
-        for name, version in mine.items()
-        if name not in releases and (name not in AXES or version in known_releases(name))
-    }
-    return commands.regress(releases={**releases, **kept}, baseline=baseline, program=line)
+    return commands.regress(releases={**releases, **kept_releases(mine, releases)}, baseline=baseline, program=line)

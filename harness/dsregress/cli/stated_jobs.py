@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from dsregress.advisories.advisory import Advisory
@@ -18,6 +18,7 @@ from dsregress.cli.options import JobOptions
 from dsregress.config.settings import Settings
 from dsregress.config.variables import child_environment
 from dsregress.errors import NothingMeasured, UsageError
+from dsregress.model import AXES
 from dsregress.probe.border.surroundings import ENVIRONMENT
 from dsregress.versions import installed
 from dsregress.versions.installed import InstalledPackages
@@ -69,6 +70,15 @@ def goal_release(package: str, spec: str, hint: str) -> str | None:
     if (version := parsed_version(spec)) is None:
         raise UsageError(f"{spec!r} is not a version", where="--to", hint=hint)
     return version.public  # a build for a card, 2.13.0+cu126, is its release
+
+
+def kept_releases(versions: Mapping[str, str], changing: Collection[str]) -> dict[str, list[str]]:
+    """Return the releases that a measurement beside those of ``changing`` packages takes: of an axis, one that is known."""
+    return {
+        name: [version]
+        for name, version in versions.items()
+        if name not in changing and (name not in AXES or version in known_releases(name))
+    }
 
 
 class FoundPackages:

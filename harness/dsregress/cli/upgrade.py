@@ -28,7 +28,7 @@ from dsregress.cli.named_cells import declared_scenario, workload_if_here
 from dsregress.cli.named_files import STDIN, read_named
 from dsregress.cli.options import JobOptions, WorkloadOptions
 from dsregress.cli.output import note_problems, write_answer
-from dsregress.cli.stated_jobs import LATEST, FoundPackages, goal_release, stated_job
+from dsregress.cli.stated_jobs import LATEST, FoundPackages, goal_release, kept_releases, stated_job
 from dsregress.cli.stored_results import Way, way
 from dsregress.config.settings import Settings
 from dsregress.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION, NothingMeasured, UsageError
@@ -41,7 +41,6 @@ from dsregress.run import available_workloads, pipeline, targets
 from dsregress.store import Store
 from dsregress.versions import installed
 from dsregress.versions.installed import InstalledPackages
-from dsregress.versions.releases import known_releases
 from dsregress.wording import commands
 from dsregress.wording.quantities import listing, plural
 
@@ -289,12 +288,7 @@ def _judge_upgrade(evidence: _StoredEvidence, package: str, version: str, goal: 
 def _measuring_command(one: Upgrade, under_test: str, scenario: str | None, installed: Mapping[str, str]) -> str:
     """Return the command that measures the way of one package, beside the other ones that are ``installed``."""
     baseline = one.installed if one.package == under_test else f"{one.package}=={one.installed}"
-    kept = {
-        name: [version]
-        for name, version in installed.items()
-        if name != one.package and (name not in AXES or version in known_releases(name))
-    }
-    releases = {one.package: [one.installed, one.target], **kept}
+    releases = {one.package: [one.installed, one.target], **kept_releases(installed, (one.package,))}
     return commands.regress(releases=releases, baseline=baseline, scenario=scenario or "")
 
 

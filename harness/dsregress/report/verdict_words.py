@@ -46,10 +46,10 @@ def settings_text(answer: UpgradeAnswer) -> str:
     return f", if you {settings}" if settings else ""
 
 
-def _to_set(conditions: Sequence[SetBefore]) -> str:
+def _to_set(conditions: Sequence[SetBefore], where: str = " (below)") -> str:
     settings = list(dict.fromkeys(_any_remedy(one.remedies) for one in conditions if one.remedies))
     if leaks := [one for one in conditions if not one.remedies]:
-        settings.append(f"have the memory for {plural(len(leaks), 'leak')} (below)")
+        settings.append(f"have the memory for {plural(len(leaks), 'leak')}{where}")
     return " and ".join(settings)
 
 
@@ -173,7 +173,7 @@ def _first_title(found: Sequence[Matched]) -> str:
 def _instead(answer: UpgradeAnswer, old: StatedJob) -> str:
     """Return where to go; another job, such as another ZeRO stage, only if there is no release."""
     if answer.instead:
-        settings = _to_set(answer.instead_conditions).replace(" (below)", "")
+        settings = _to_set(answer.instead_conditions, where="")
         release = listing([f"{name} {version}" for name, version in answer.instead.items()])
         return f"go to {release}{f' and {settings}' if settings else ''}"
     packages = {name for one in answer.against for name in packages_of_advisory(one.advisory)}

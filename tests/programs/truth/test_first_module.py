@@ -15,11 +15,12 @@ torch = pytest.importorskip("torch")
 from dsregress.probe.border.wire import Numerics  # noqa: E402
 from dsregress.programs.truth import first_module, step_truth  # noqa: E402
 from tests.programs.cells import passed, ran  # noqa: E402
-from tests.programs.truth.wraps import OF_DDP, OF_FSDP2, WRAPS  # noqa: E402
+from tests.programs.truth.wraps import MLP, OF_DDP, OF_FSDP2, WRAPS  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("surroundings")
 
-TRAIN = """
+TRAIN = (
+    """
 import os, torch
 import torch.distributed as dist
 from torch import nn
@@ -39,14 +40,9 @@ class Attention(nn.Module):
         attended = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=not self.wrong())
         return self.out(attended.transpose(1, 2).flatten(-2))
 
-class Mlp(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.up, self.down = nn.Linear(16, 40), nn.Linear(40, 16)
-
-    def forward(self, x):
-        return self.down(nn.functional.gelu(self.up(x)))
-
+"""
+    + MLP
+    + """
 class Block(nn.Module):
     def __init__(self):
         super().__init__()
@@ -83,6 +79,7 @@ for step in range(5):
     optimizer.step()
     optimizer.zero_grad()
 """
+)
 
 #: Changes what a module gives, if ``change`` does.
 FORWARD = """

@@ -1,6 +1,15 @@
-"""The ways in which programs of these tests wrap their model, and faults that go between."""
+"""What programs of these tests share: a layer, the ways in which they wrap their model, and faults that go between."""
 
 from __future__ import annotations
+
+MLP = """class Mlp(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = nn.Linear(16, 40), nn.Linear(40, 16)
+
+    def forward(self, x):
+        return self.down(nn.functional.gelu(self.up(x)))
+"""
 
 WRAPS = {
     "one process": "",

@@ -79,19 +79,28 @@ class RankPart:
 
     def shape_of(self, module: str, turn: int, role: str, tensor: int) -> tuple[int, ...] | None:
         """Return the shape of the rank's part; None if it has none."""
-        for moment in self.values.moments:
-            if (moment.module, moment.turn, moment.role) == (module, turn, role):
-                return moment.shapes[tensor] if tensor < len(moment.shapes) else None
-        return None
+        shapes = self._shapes.get((module, turn, role), ())
+        return shapes[tensor] if tensor < len(shapes) else None
 
     def shape_of_gradient(self, module: str, turn: int, role: str, tensor: int) -> tuple[int, ...] | None:
         """Return the shape of the rank's part of the gradient that comes back; None if none does."""
+        return self._gradient_shapes.get((module, turn, role, tensor))
+
+    @functools.cached_property
+    def _shapes(self) -> dict[tuple[str, int, str], list[tuple[int, ...]]]:
+        found: dict[tuple[str, int, str], list[tuple[int, ...]]] = {}
+        for moment in self.values.moments:
+            found.setdefault((moment.module, moment.turn, moment.role), moment.shapes)
+        return found
+
+    @functools.cached_property
+    def _gradient_shapes(self) -> dict[tuple[str, int, str, int], tuple[int, ...]]:
+        found: dict[tuple[str, int, str, int], tuple[int, ...]] = {}
         for one in self.values.returns:
             for at, number in one.places:
                 moment = self.values.moments[at]
-                if (moment.module, moment.turn, moment.role, number) == (module, turn, role, tensor):
-                    return one.shape
-        return None
+                found.setdefault((moment.module, moment.turn, moment.role, number), one.shape)
+        return found
 
     def digest_part(self, tensor: torch.Tensor, shape: tuple[int, ...] | None) -> torch.Tensor | None:
         """Return the digest of the part of a whole tensor that has this shape; None if it is not known which part."""

@@ -329,10 +329,10 @@ globalThis.dsregressAudit = (() => {
     const texts = order.map((name) => (name in old.versions ? `${name} ${old.versions[name]} -> ${now.versions[name]}` : `${name} ${now.versions[name]}`));
     return texts.length ? listing(texts, 2) : "the same releases";
   };
-  const settingsOf = (conditions) => {
+  const settingsOf = (conditions, where = " (below)") => {
     const settings = unique(conditions.filter((one) => one.remedies.length).map((one) => joined(one.remedies.slice(0, 3).map((each) => each.request.split(";")[0]), "or")));
     const leaks = conditions.filter((one) => !one.remedies.length).length;
-    return [...settings, ...(leaks ? [`have the memory for ${plural(leaks, "leak")} (below)`] : [])].join(" and ");
+    return [...settings, ...(leaks ? [`have the memory for ${plural(leaks, "leak")}${where}`] : [])].join(" and ");
   };
   const namedQuestions = (questions) => {
     const common = questions.filter((one) => one.isCommon);
@@ -378,7 +378,7 @@ globalThis.dsregressAudit = (() => {
   const verdictText = (answer, old, now) => {
     if (answer.verdict === "no") {
       const instead = Object.entries(answer.instead).map(([name, version]) => `${name} ${version}`);
-      const settings = settingsOf(answer.insteadConditions).replace(" (below)", "");
+      const settings = settingsOf(answer.insteadConditions, "");
       if (instead.length) return `no: ${firstTitle(answer.against)}; go to ${listing(instead)}${settings && ` and ${settings}`}`;
       const about = new Set(answer.against.flatMap((one) => packagesOf(one.advisory)));
       const stay = listing(Object.entries(old.versions).filter(([name]) => about.has(name)).map(([name, version]) => `${name} ${version}`));
