@@ -7,7 +7,7 @@ changes are named beside it, and never decide.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 
 import msgspec
@@ -28,6 +28,7 @@ from dsregress.advisories.matching import (
     parsed,
 )
 from dsregress.advisories.remedy_choice import Arising, RemedyChoice, ending_remedies, is_another_job
+from dsregress.versions.requirements import Conflict, new_conflicts
 
 
 class Verdict(Enum):
@@ -59,6 +60,7 @@ class UpgradeAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
     verdict: Verdict
     against: tuple[Matched, ...] = ()  #: faults that nothing else ends
+    conflicts: tuple[Conflict, ...] = ()  #: between releases that the upgrade brings together
     conditions: tuple[SetBefore, ...] = ()
     arising: tuple[Arising, ...] = ()
     instead: Mapping[str, str] = {}  #: package -> the nearest release without those against it; empty if none is known
@@ -81,9 +83,12 @@ class UpgradeAnswer(msgspec.Struct, frozen=True, kw_only=True):
     ungrounded: tuple[str, ...] = ()  #: packages that change, all that is known of which depends on what was not stated
 
 
-def judge_upgrade(advisories: Sequence[Advisory], old: KnownJob, new: KnownJob) -> UpgradeAnswer:
-    """Return the verdict on going from a job to the same one with other releases."""
-    answer = _judged(advisories, old, new, match_advisories(advisories, old))
+def judge_upgrade(
+    advisories: Sequence[Advisory], old: KnownJob, new: KnownJob, together: Collection[str] = ()
+) -> UpgradeAnswer:
+    """Return the verdict on going from a job to the same one with other releases. What packages that change ``together``
+    require of each other is left to the verdict on all of them."""
+    answer = _judged(advisories, old, new, match_advisories(advisories, old), together)
     instead, conditions = _instead(advisories, old, new, answer) if answer.verdict is Verdict.NO else ({}, ())
     skipped = tuple(_skipped(advisories, old, new, answer))
     return msgspec.structs.replace(
@@ -119,7 +124,13 @@ def _advised(advisories: Sequence[Advisory], job: KnownJob, answer: UpgradeAnswe
     )
 
 
-def _judged(advisories: Sequence[Advisory], old: KnownJob, new: KnownJob, matched: Iterable[Matched]) -> UpgradeAnswer:
+def _judged(
+    advisories: Sequence[Advisory],
+    old: KnownJob,
+    new: KnownJob,
+    matched: Iterable[Matched],
+    together: Collection[str] = (),
+) -> UpgradeAnswer:
     """Return the verdict without a release to go to instead, and without those to skip. ``matched`` are the answers for the
     old job.
 
@@ -156,15 +167,19 @@ def _judged(advisories: Sequence[Advisory], old: KnownJob, new: KnownJob, matche
     ]
     depends = tuple(one for one in open_ones if _is_question(one))
     hinges = tuple(_hinges(depends, new))
+    conflicts = [
+        one for one in new_conflicts(old.versions, new.versions) if not {one.package, one.other} <= {*together}
+    ]
     return UpgradeAnswer(
         verdict=_reached_verdict(
-            against,
+            [*conflicts, *against],
             conditions,
             is_known=not hinges
             and not any(is_beyond or one.beside_affected for one in unknown)
             and (not changed or uncovered != tuple(changed)),
         ),
         against=tuple(against),
+        conflicts=tuple(conflicts),
         conditions=tuple(conditions),
         depends=depends,
         hinges=hinges,
@@ -210,7 +225,9 @@ def _is_beyond(advisories: Sequence[Advisory], old: KnownJob, new: KnownJob) -> 
     return False
 
 
-def _reached_verdict(against: Sequence[Matched], conditions: Sequence[SetBefore], *, is_known: bool) -> Verdict:
+def _reached_verdict(
+    against: Sequence[Matched | Conflict], conditions: Sequence[SetBefore], *, is_known: bool
+) -> Verdict:
     if against:
         return Verdict.NO
     if not is_known:
@@ -255,6 +272,7 @@ def _partner_versions(against: Sequence[Matched], package: str) -> Iterator[str]
 def _changed_packages(old: KnownJob, new: KnownJob, answer: UpgradeAnswer) -> list[str]:
     """Return the packages that the upgrade changes and that those against it are about."""
     about = {name for one in answer.against for name in packages_of_advisory(one.advisory)}
+    about |= {name for one in answer.conflicts for name in (one.package, one.other)}
     return [name for name, version in new.versions.items() if name in about and old.versions.get(name) != version]
 
 

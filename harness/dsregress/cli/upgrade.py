@@ -176,11 +176,13 @@ def _upgrade_answers(
 ) -> list[UpgradeAnswers]:
     """Return the answers for each package: of the advisories, if they are about it, and of what was measured."""
     found = []
+    upgrades = tuple(upgrades)
+    changing = {one.package for one in upgrades if one.target not in (LATEST, one.installed)}
     for one in upgrades:
         answer, new = None, job
         if one.package in known_packages(advisories) and one.target not in (LATEST, one.installed):
             new = job.going_to({one.package: one.target})
-            answer = judge_upgrade(advisories, job.job, new.job)
+            answer = judge_upgrade(advisories, job.job, new.job, changing)
         found.append(UpgradeAnswers(measured=one, is_named=is_named, advised=answer, old=job, new=new))
     return found
 

@@ -125,7 +125,8 @@ def question_words(question: Question) -> str:
 
 def _verdict_text(answer: UpgradeAnswer, old: StatedJob, new: StatedJob) -> str:
     if answer.verdict is Verdict.NO:
-        return f"no: {_first_title(answer.against)}; {_instead(answer, old)}"
+        titles = [*(one.text for one in answer.conflicts), *(one.advisory.title for one in answer.against)]
+        return f"no: {_first(titles)}; {_instead(answer, old)}"
     if answer.verdict is Verdict.UNKNOWN:
         settings = _to_set(answer.conditions)
         return f"{_unknown_text(answer, old, new)}{f'; in any case {settings}' if settings else ''}"
@@ -166,8 +167,11 @@ def _rests_on_less(answer: UpgradeAnswer) -> bool:
 
 
 def _first_title(found: Sequence[Matched]) -> str:
-    more = f" and {len(found) - 1} more" if len(found) > 1 else ""
-    return f"{found[0].advisory.title}{more}"
+    return _first([one.advisory.title for one in found])
+
+
+def _first(titles: Sequence[str]) -> str:
+    return f"{titles[0]} and {len(titles) - 1} more" if len(titles) > 1 else titles[0]
 
 
 def _instead(answer: UpgradeAnswer, old: StatedJob) -> str:
@@ -177,6 +181,7 @@ def _instead(answer: UpgradeAnswer, old: StatedJob) -> str:
         release = listing([f"{name} {version}" for name, version in answer.instead.items()])
         return f"go to {release}{f' and {settings}' if settings else ''}"
     packages = {name for one in answer.against for name in packages_of_advisory(one.advisory)}
+    packages |= {name for one in answer.conflicts for name in (one.package, one.other)}
     stay = listing([f"{name} {version}" for name, version in old.versions.items() if name in packages])
     others = [each for one in answer.against for each in one.advisory.remedies if each.fact and is_another_job(each)]
     setting = f", or {remedy_request(others[0])}" if others and len(answer.against) == 1 else ""

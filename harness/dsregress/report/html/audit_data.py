@@ -16,6 +16,7 @@ from dsregress.advisories.remedy_choice import is_another_job
 from dsregress.model import AXES
 from dsregress.report import urls
 from dsregress.report.advisory_words import remedy_request
+from dsregress.versions.requirements import known_requirements
 
 
 def audit_data(advisories: Sequence[Advisory]) -> dict[str, Any]:
@@ -39,6 +40,7 @@ def audit_data(advisories: Sequence[Advisory]) -> dict[str, Any]:
         "common": COMMON_FACTS,
         "packages": sorted(known_packages(used)),
         "axes": AXES,
+        "requirements": known_requirements(),
     }
 
 
