@@ -162,10 +162,11 @@ def _workload(
 
 
 def exit_code_of_upgrades(answers: Iterable[UpgradeAnswers], together: TogetherAnswer | None = None) -> int:
-    """Return the exit code that the command's help describes."""
-    verdicts = {verdict.name for one in answers for verdict in one.deciding}
-    if together is not None:
-        verdicts.add(together.advised.verdict.name)
+    """Return the exit code that the command's help describes. Of packages that go together, the advisories decide by the
+    verdict on all of them, whatever each alone would have."""
+    verdicts = {verdict.name for one in answers for verdict in one.measured_deciding}
+    advised = [one.advised for one in answers if one.advised is not None] if together is None else [together.advised]
+    verdicts |= {one.verdict.name for one in advised}
     if verdicts & {UpgradeVerdict.NO.name, UpgradeVerdict.IF_SET.name}:
         return EXIT_REGRESSION
     return EXIT_NOTHING_MEASURED if UpgradeVerdict.UNKNOWN.name in verdicts else EXIT_OK

@@ -16,6 +16,7 @@ from dsregress.report.advisory_words import remedy_request
 from dsregress.wording.quantities import enumeration, listing, plural
 
 _FEW_QUESTIONS = 2
+_SHORT_QUESTIONS = 80  # characters
 _MOST_CHANGES = 2
 _MOST_UNCOVERED = 3
 
@@ -72,12 +73,13 @@ def provisos_text(answer: UpgradeAnswer) -> str:
 
 
 def _named_questions(questions: Sequence[Question]) -> list[Question]:
-    """Return the first of those that everybody can answer, without such that another one of them decides as well."""
+    """Return the first of those that everybody can answer, without such that another one of them decides as well, and no
+    more than one if they are long."""
     common = [one for one in questions if one.is_common]
     facts = [{condition_text(each) for each in one.conditions} for one in common]
-    return [one for one, mine in zip(common, facts, strict=True) if not any(each < mine for each in facts)][
-        :_FEW_QUESTIONS
-    ]
+    named = [one for one, mine in zip(common, facts, strict=True) if not any(each < mine for each in facts)]
+    is_short = sum(len(question_words(one)) for one in named[:_FEW_QUESTIONS]) <= _SHORT_QUESTIONS
+    return named[: _FEW_QUESTIONS if is_short else 1]
 
 
 def basis_text(answer: UpgradeAnswer) -> str:

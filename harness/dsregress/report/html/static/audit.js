@@ -370,7 +370,8 @@ globalThis.dsregressAudit = (() => {
   const namedQuestions = (questions) => {
     const common = questions.filter((one) => one.isCommon);
     const within = (one, other) => one.texts.length < other.texts.length && one.texts.every((each) => other.texts.includes(each));
-    return common.filter((one) => !common.some((other) => within(other, one))).slice(0, 2);
+    const named = common.filter((one) => !common.some((other) => within(other, one))).slice(0, 2);
+    return named.slice(0, named.reduce((length, one) => length + one.text.length, 0) <= 80 ? 2 : 1);
   };
   const notAbout = (packages) => `no advisory is about ${listing(packages, 3)} for a job like this`;
   const restsOnLess = (answer) => answer.notRun.length + answer.uncovered.length + answer.ungrounded.length > 0;
