@@ -22,7 +22,7 @@ from dsregress.advisories.matching import (
     match_advisory,
     parsed,
 )
-from dsregress.versions.requirements import new_conflicts
+from dsregress.versions.declared_requirements import new_conflicts
 
 
 class Arising(msgspec.Struct, frozen=True, kw_only=True):

@@ -28,7 +28,7 @@ from dsregress.advisories.matching import (
     parsed,
 )
 from dsregress.advisories.remedy_choice import Arising, RemedyChoice, ending_remedies, is_another_job
-from dsregress.versions.requirements import Conflict, new_conflicts
+from dsregress.versions.declared_requirements import ReleaseConflict, new_conflicts
 
 
 class Verdict(Enum):
@@ -60,7 +60,7 @@ class UpgradeAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
     verdict: Verdict
     against: tuple[Matched, ...] = ()  #: faults that nothing else ends
-    conflicts: tuple[Conflict, ...] = ()  #: between releases that the upgrade brings together
+    conflicts: tuple[ReleaseConflict, ...] = ()  #: between releases that the upgrade brings together
     conditions: tuple[SetBefore, ...] = ()
     arising: tuple[Arising, ...] = ()
     instead: Mapping[str, str] = {}  #: package -> the nearest release without those against it; empty if none is known
@@ -140,19 +140,7 @@ def _judged(
     before = {one.advisory.id: one for one in matched}
     after = match_advisories(advisories, new)
     concerned = [one for one in after if one.match is Match.CONCERNED]
-    against: list[Matched] = []
-    conditions: list[SetBefore] = []
-    kept: list[Matched] = []
-    for one in (each for each in concerned if decides(each.advisory)):
-        is_new = before[one.advisory.id].match is not Match.CONCERNED
-        remedies = tuple(each for each in ending_remedies(one, new, old) if not is_another_job(each))
-        is_leak = one.advisory.kind is AdvisoryKind.LEAKS
-        if (remedies and (is_new or ends_the_job(one.advisory))) or (is_leak and is_new):
-            conditions.append(SetBefore(matched=one, remedies=remedies))
-        elif is_new and one.advisory.kind is not AdvisoryKind.DEFAULT_CHANGED:
-            against.append(one)
-        elif one.advisory.ruling is Ruling.FAULT:
-            kept.append(one)
+    against, conditions, kept = _sorted_faults(concerned, before, old, new)
     named = {one.advisory.id for one in (*against, *kept, *(each.matched for each in conditions))}
     others = [one for one in concerned if one.advisory.id not in named and is_newly_matched(one, before)]
     open_ones = [one for one in after if one.match in (Match.DEPENDS, Match.UNKNOWN) and is_newly_matched(one, before)]
@@ -195,6 +183,26 @@ def _judged(
     )
 
 
+def _sorted_faults(
+    concerned: Iterable[Matched], before: Mapping[str, Matched], old: KnownJob, new: KnownJob
+) -> tuple[list[Matched], list[SetBefore], list[Matched]]:
+    """Return those that are against an upgrade, its conditions, and those of both jobs that no remedy ends."""
+    against: list[Matched] = []
+    conditions: list[SetBefore] = []
+    kept: list[Matched] = []
+    for one in (each for each in concerned if decides(each.advisory)):
+        is_new = before[one.advisory.id].match is not Match.CONCERNED
+        remedies = tuple(each for each in ending_remedies(one, new, old) if not is_another_job(each))
+        is_leak = one.advisory.kind is AdvisoryKind.LEAKS
+        if (remedies and (is_new or ends_the_job(one.advisory))) or (is_leak and is_new):
+            conditions.append(SetBefore(matched=one, remedies=remedies))
+        elif is_new and one.advisory.kind is not AdvisoryKind.DEFAULT_CHANGED:
+            against.append(one)
+        elif one.advisory.ruling is Ruling.FAULT:
+            kept.append(one)
+    return against, conditions, kept
+
+
 def _hinges(depends: Sequence[Matched], job: KnownJob) -> Iterator[Matched]:
     """Yield the faults that one unstated fact decides of which no value is known to be free of all, and several have."""
     deciding = [one for one in depends if decides(one.advisory) and len(one.open) == 1 and not one.open_packages]
@@ -226,7 +234,7 @@ def _is_beyond(advisories: Sequence[Advisory], old: KnownJob, new: KnownJob) -> 
 
 
 def _reached_verdict(
-    against: Sequence[Matched | Conflict], conditions: Sequence[SetBefore], *, is_known: bool
+    against: Sequence[Matched | ReleaseConflict], conditions: Sequence[SetBefore], *, is_known: bool
 ) -> Verdict:
     if against:
         return Verdict.NO

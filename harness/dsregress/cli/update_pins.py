@@ -17,15 +17,15 @@ from dsregress.envs.installer import Installer
 from dsregress.errors import HarnessError
 from dsregress.model import NotInstalled, Stack
 from dsregress.versions import locking, releases
-from dsregress.versions.requirements import FILE as REQUIREMENTS
-from dsregress.versions.requirements import write_requirements
+from dsregress.versions.declared_requirements import FILE as REQUIREMENTS
+from dsregress.versions.declared_requirements import write_requirements
 from dsregress.versions.stack_plans import ConfiguredStacks, plan_stacks
 
 
 def update_pins(
     settings: Settings, installer: Installer, *, upgrade: bool, report: Callable[[str], None] = print
 ) -> None:
-    """Write ``releases.json``, ``requirements.json``, the base lock, and the locks of the default and the named stacks.
+    """Write the committed releases and requirements, the base lock, and the locks of the default and the named stacks.
 
     With ``upgrade``, packages that no stack pins move to their newest releases; without, they keep those of the base lock.
     """

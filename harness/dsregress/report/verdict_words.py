@@ -128,7 +128,7 @@ def question_words(question: Question) -> str:
 def _verdict_text(answer: UpgradeAnswer, old: StatedJob, new: StatedJob) -> str:
     if answer.verdict is Verdict.NO:
         titles = [*(one.text for one in answer.conflicts), *(one.advisory.title for one in answer.against)]
-        return f"no: {_first(titles)}; {_instead(answer, old)}"
+        return f"no: {_first_of(titles)}; {_instead(answer, old)}"
     if answer.verdict is Verdict.UNKNOWN:
         settings = _to_set(answer.conditions)
         return f"{_unknown_text(answer, old, new)}{f'; in any case {settings}' if settings else ''}"
@@ -169,10 +169,10 @@ def _rests_on_less(answer: UpgradeAnswer) -> bool:
 
 
 def _first_title(found: Sequence[Matched]) -> str:
-    return _first([one.advisory.title for one in found])
+    return _first_of([one.advisory.title for one in found])
 
 
-def _first(titles: Sequence[str]) -> str:
+def _first_of(titles: Sequence[str]) -> str:
     return f"{titles[0]} and {len(titles) - 1} more" if len(titles) > 1 else titles[0]
 
 

@@ -9,7 +9,7 @@ import pytest
 from dsregress.advisories.advisory import Advisory, AdvisoryKind, Remedy
 from dsregress.advisories.auditing import Audit, audit_job
 from dsregress.advisories.matching import KnownJob
-from dsregress.versions import requirements
+from dsregress.versions import declared_requirements
 from tests.builders.advisories import advisory
 
 #: Of the problem: 0.17.0 and 0.18.0 have it, 0.19.0 ends it.
@@ -62,7 +62,7 @@ def test_a_release_that_cannot_be_installed_beside_the_others_gives_way_to_one_t
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     declared = {"openrlhf": {"0.8.0": ["deepspeed!=0.19.0"], "0.9.0": ["deepspeed==0.18.0"]}}
-    monkeypatch.setattr(requirements, "known_requirements", lambda: declared)
+    monkeypatch.setattr(declared_requirements, "known_requirements", lambda: declared)
     problem = advisory(remedies=[TO_FIXED, BEFORE], unaffected=["0.16.0", "0.19.0", "0.20.0"])
     job = KnownJob(versions={"deepspeed": "0.18.0"})
     found = {

@@ -9,7 +9,7 @@ import pytest
 from dsregress.advisories.advisory import Advisory, AdvisoryKind, Remedy, Ruling
 from dsregress.advisories.matching import KnownJob, Matched
 from dsregress.advisories.upgrading import UpgradeAnswer, Verdict, judge_upgrade
-from dsregress.versions import requirements
+from dsregress.versions import declared_requirements
 from tests.builders.advisories import advisory
 
 TO_FIXED = Remedy(text="use 0.19.0", package="deepspeed", version="0.19.0")
@@ -263,7 +263,7 @@ REQUIREMENTS = {
 def test_a_release_that_cannot_be_installed_beside_the_others_is_ruled_out_for_one_that_can(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(requirements, "known_requirements", lambda: REQUIREMENTS)
+    monkeypatch.setattr(declared_requirements, "known_requirements", lambda: REQUIREMENTS)
     known = advisory(package="trl", affected=["0.9.0"], unaffected=["0.19.0", "0.20.0", "1.16.0"])
     old = KnownJob(versions={"trl": "0.19.0", "transformers": "4.53.2"})
     found = judge_upgrade([known], old, old.changed(versions={"trl": "1.16.0"}))
@@ -275,7 +275,7 @@ def test_a_release_that_cannot_be_installed_beside_the_others_is_ruled_out_for_o
 
 
 def test_packages_that_go_together_are_judged_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(requirements, "known_requirements", lambda: REQUIREMENTS)
+    monkeypatch.setattr(declared_requirements, "known_requirements", lambda: REQUIREMENTS)
     known = advisory(package="trl", affected=["0.9.0"], unaffected=["0.19.0", "0.20.0", "1.16.0"])
     old = KnownJob(versions={"trl": "0.19.0", "transformers": "4.53.2"})
     alone = judge_upgrade([known], old, old.changed(versions={"trl": "1.16.0"}), together=["trl", "transformers"])

@@ -220,7 +220,7 @@ class Ranks:
         """Return how much longer to wait for ranks whose time without a sign of life is over: they are observed first.
         Raise CellEnded if they do not compute, or have done so for too long."""
         pids = [rank.pid for rank in waiting]
-        if observed_s := silent_work.begin(pids):
+        if observed_s := silent_work.observe(pids):
             return observed_s
         if not silent_work.is_seen(pids):
             raise self._stuck("timed_out", waiting[0], f"no sign of life for {self._timeout_s:g} s")

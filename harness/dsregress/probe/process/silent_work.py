@@ -29,7 +29,7 @@ class SilentWork:
         """End the observation: there was a sign of life."""
         self._before_s = None
 
-    def begin(self, ranks: Collection[int]) -> float:
+    def observe(self, ranks: Collection[int]) -> float:
         """Begin to observe ranks, given by their processes, which are children of this one. Return how many seconds later
         to call `is_seen`; 0 if the observation is over."""
         if self._before_s is not None:

@@ -30,8 +30,8 @@ from dsregress.report.verdict_words import (
     uncovered_text,
     upgrade_headline,
 )
+from dsregress.versions.declared_requirements import ReleaseConflict
 from dsregress.versions.releases import known_releases
-from dsregress.versions.requirements import Conflict
 from dsregress.wording.quantities import enumeration, listing, plural
 
 _MOST_QUESTIONS = 5
@@ -120,7 +120,7 @@ def upgrade_sections(answer: UpgradeAnswer, old: StatedJob | None, new: StatedJo
     ]
 
 
-def _conflict_lines(conflicts: Iterable[Conflict]) -> Iterator[str]:
+def _conflict_lines(conflicts: Iterable[ReleaseConflict]) -> Iterator[str]:
     for one in conflicts:
         yield f"cannot be installed together: {one.text}"
         if one.nearest:

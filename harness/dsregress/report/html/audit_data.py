@@ -16,7 +16,7 @@ from dsregress.advisories.remedy_choice import is_another_job
 from dsregress.model import AXES
 from dsregress.report import urls
 from dsregress.report.advisory_words import remedy_request
-from dsregress.versions.requirements import known_requirements
+from dsregress.versions.declared_requirements import known_requirements
 
 
 def audit_data(advisories: Sequence[Advisory]) -> dict[str, Any]:

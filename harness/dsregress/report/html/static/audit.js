@@ -38,7 +38,7 @@ globalThis.dsregressAudit = (() => {
     return older === newer ? older : null;
   };
 
-  // What releases require of each other, as dsregress.versions.requirements
+  // What releases require of each other, as dsregress.versions.declared_requirements
 
   const specifier = /^(===|==|~=|!=|<=|>=|<|>)\s*(.+)$/;
   const isIn = (version, text) => {

@@ -1,11 +1,11 @@
-"""What releases require of other packages that people train with, as known offline: committed data, refreshed by
+"""The requirements of releases on other packages that people train with, as known offline: committed data, refreshed by
 ``nox -s update_pins``. Extras and what only other platforms need are left out."""
 
 from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -15,7 +15,7 @@ from packaging.version import Version
 
 from dsregress.versions.releases import known_releases, parsed_version, sorted_versions
 
-FILE = Path(__file__).with_name("requirements.json")
+FILE = Path(__file__).with_name("declared_requirements.json")
 
 #: Package -> its oldest release whose requirements are kept, and packages whose own requirements are not.
 _OLDEST = {"transformers": "4.42", "accelerate": "0.30", "peft": "0.11", "trl": "0.9", "datasets": "2.20", "openrlhf": "0.5",
@@ -23,7 +23,7 @@ _OLDEST = {"transformers": "4.42", "accelerate": "0.30", "peft": "0.11", "trl": 
 _OTHERS = frozenset({"deepspeed", "torch", "vllm"})
 
 
-class Conflict(msgspec.Struct, frozen=True, kw_only=True):
+class ReleaseConflict(msgspec.Struct, frozen=True, kw_only=True):
     """Two releases that cannot be installed together."""
 
     package: str
@@ -40,8 +40,8 @@ class Conflict(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def nearest(self) -> str:
         """The release of the other package that satisfies it, the next one up, else down; empty if none is known."""
-        known = [*known_requirements().get(self.other, ())] or known_releases(self.other)
-        fitting = [one for one in sorted_versions(known) if _satisfies(one, _requirement(self.requirement))]
+        known = sorted_versions(_known_versions(self.other))
+        fitting = [one for one in known if _satisfies(one, _requirement(self.requirement))]
         newer = [one for one in fitting if Version(one) > Version(self.other_version)]
         return next(iter(newer or fitting[::-1]), "")
 
@@ -53,20 +53,55 @@ def known_requirements() -> dict[str, dict[str, list[str]]]:
     return data
 
 
-def conflicts_of(versions: Mapping[str, str]) -> tuple[Conflict, ...]:
+def conflicts_of(versions: Mapping[str, str]) -> tuple[ReleaseConflict, ...]:
     """Return the conflicts among releases, as far as their requirements are known."""
     return tuple(
-        Conflict(package=package, version=version, requirement=text, other=name, other_version=versions[name])
+        ReleaseConflict(package=package, version=version, requirement=text, other=name, other_version=versions[name])
         for package, version in versions.items()
         for text in known_requirements().get(package, {}).get(version.partition("+")[0], ())
         if (name := _requirement(text).name) in versions and not _satisfies(versions[name], _requirement(text))
     )
 
 
-def new_conflicts(old: Mapping[str, str], new: Mapping[str, str]) -> tuple[Conflict, ...]:
+def new_conflicts(old: Mapping[str, str], new: Mapping[str, str]) -> tuple[ReleaseConflict, ...]:
     """Return the conflicts among ``new`` releases, without the requirements that the ``old`` ones do not satisfy either."""
     before = {(one.package, one.version, one.requirement) for one in conflicts_of(old)}
     return tuple(one for one in conflicts_of(new) if (one.package, one.version, one.requirement) not in before)
+
+
+def newest_together(
+    old: Mapping[str, str], goals: Mapping[str, str], movable: Collection[str]
+) -> tuple[dict[str, str], tuple[ReleaseConflict, ...]]:
+    """Return the goals of an upgrade of the ``old`` releases with earlier releases of ``movable`` packages, as the others
+    require, and the conflicts for which they moved. A conflict that no release of them ends remains."""
+    found, moved = dict(goals), []
+    for _ in range(2 * len(goals)):  # each package moves once, or twice by what the others then require
+        for one in new_conflicts(old, {**old, **found}):
+            package = one.other if one.other in movable else one.package
+            release = _newest_fitting(old, {**old, **found}, package) if package in movable else ""
+            if release and release != found[package]:
+                found[package] = release
+                moved.append(one)
+                break
+        else:
+            break
+    return found, tuple(moved)
+
+
+def _newest_fitting(old: Mapping[str, str], versions: Mapping[str, str], package: str) -> str:
+    """Return the newest release of a package, not above what it has and not below the old one, that neither requires another
+    release of the rest nor is required to be another one; empty if there is none."""
+    for release in reversed(sorted_versions(_known_versions(package))):
+        is_between = Version(old.get(package, "0")) <= Version(release) <= Version(versions[package])
+        if is_between and not any(
+            package in (one.package, one.other) for one in new_conflicts(old, {**versions, package: release})
+        ):
+            return release
+    return ""
+
+
+def _known_versions(package: str) -> Sequence[str]:
+    return [*known_requirements().get(package, ())] or known_releases(package)
 
 
 @functools.cache

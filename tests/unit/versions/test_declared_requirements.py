@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from dsregress.versions import requirements
-from dsregress.versions.requirements import conflicts_of, new_conflicts, write_requirements
+from dsregress.versions import declared_requirements
+from dsregress.versions.declared_requirements import conflicts_of, new_conflicts, newest_together, write_requirements
 
 DECLARED = {
     "trl": {"0.20.0": ["transformers>=4.53.2"], "1.16.0": ["accelerate>=1.11.0", "transformers>=4.56.2"]},
@@ -19,7 +19,7 @@ DECLARED = {
 
 @pytest.fixture(autouse=True)
 def declared(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(requirements, "known_requirements", lambda: DECLARED)
+    monkeypatch.setattr(declared_requirements, "known_requirements", lambda: DECLARED)
 
 
 def test_releases_that_cannot_be_installed_together_are_a_conflict() -> None:
@@ -69,12 +69,47 @@ def test_the_nearest_release_that_satisfies_it_is_the_next_one_up_else_down(
     assert found.nearest == nearest
 
 
+LATEST = {"trl": "1.16.0", "transformers": "5.3.0", "llamafactory": "0.9.4"}
+
+
+@pytest.mark.parametrize(
+    ("old", "movable", "found"),
+    [
+        (
+            {"trl": "0.20.0", "transformers": "4.55.4"},
+            {"trl", "transformers"},
+            {"trl": "1.16.0", "transformers": "5.3.0"},
+        ),
+        (  # what one requires is what the other goes to
+            {"llamafactory": "0.9.4", "transformers": "4.55.4"},
+            {"transformers"},
+            {"llamafactory": "0.9.4", "transformers": "5.2.0"},
+        ),
+        (  # what was named stays, and the package that requires another release gives way
+            {"trl": "0.20.0", "transformers": "4.53.2"},
+            {"trl"},
+            {"trl": "0.20.0", "transformers": "4.55.4"},
+        ),
+        (  # nothing goes below what is installed
+            {"trl": "1.15.0", "transformers": "4.57.6"},
+            {"trl"},
+            {"trl": "1.16.0", "transformers": "4.55.4"},
+        ),
+    ],
+)
+def test_the_latest_releases_are_the_newest_that_go_together(
+    old: dict[str, str], movable: set[str], found: dict[str, str]
+) -> None:
+    goals = {package: LATEST[package] if package in movable else found[package] for package in old}
+    assert newest_together(old, goals, movable)[0] == found
+
+
 def test_only_new_releases_are_asked_for_their_requirements_and_only_those_that_limit_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.undo()
-    monkeypatch.setattr(requirements, "FILE", tmp_path / "requirements.json")
-    monkeypatch.setattr(requirements, "_OLDEST", {"trl": "0.9", "transformers": "4.42"})
+    monkeypatch.setattr(declared_requirements, "FILE", tmp_path / "requirements.json")
+    monkeypatch.setattr(declared_requirements, "_OLDEST", {"trl": "0.9", "transformers": "4.42"})
     published = {"trl": ["1.0.0", "0.20.0", "0.8.0", "1.1.0rc1", "1.1.0"], "transformers": ["4.57.6"]}
     texts = [
         "Transformers[torch]<6,>=4.53",
