@@ -178,16 +178,29 @@ def _first_of(titles: Sequence[str]) -> str:
 
 def _instead(answer: UpgradeAnswer, old: StatedJob) -> str:
     """Return where to go; another job, such as another ZeRO stage, only if there is no release."""
+    beside = _beside(answer, old)
     if answer.instead:
         settings = _to_set(answer.instead_conditions, where="")
         release = listing([f"{name} {version}" for name, version in answer.instead.items()])
-        return f"go to {release}{f' and {settings}' if settings else ''}"
+        return f"go to {release}{f' and {settings}' if settings else ''}{f', or {beside}' if beside else ''}"
+    if beside:
+        return beside
     packages = {name for one in answer.against for name in packages_of_advisory(one.advisory)}
     packages |= {name for one in answer.conflicts for name in (one.package, one.other)}
     stay = listing([f"{name} {version}" for name, version in old.versions.items() if name in packages])
     others = [each for one in answer.against for each in one.advisory.remedies if each.fact and is_another_job(each)]
     setting = f", or {remedy_request(others[0])}" if others and len(answer.against) == 1 else ""
     return f"no release to go to is known, stay at {stay}{setting}"
+
+
+def _beside(answer: UpgradeAnswer, old: StatedJob) -> str:
+    """Return the releases of packages that stay with which the upgrade could be installed, if nothing else is against it:
+    ``use transformers 4.56.2 as well``."""
+    stay = [old.versions.get(one.other) == one.other_version and one.nearest for one in answer.conflicts]
+    if answer.against or not all(stay):
+        return ""
+    releases = dict.fromkeys(f"{one.other} {one.nearest}" for one in answer.conflicts)
+    return f"use {enumeration(list(releases))} as well" if releases else ""
 
 
 def _any_remedy(remedies: Sequence[Remedy]) -> str:

@@ -17,6 +17,7 @@ from dsregress.model import AXES
 from dsregress.report import urls
 from dsregress.report.advisory_words import remedy_request
 from dsregress.versions.declared_requirements import known_requirements
+from dsregress.versions.releases import known_releases
 
 
 def audit_data(advisories: Sequence[Advisory]) -> dict[str, Any]:
@@ -41,6 +42,7 @@ def audit_data(advisories: Sequence[Advisory]) -> dict[str, Any]:
         "packages": sorted(known_packages(used)),
         "axes": AXES,
         "requirements": known_requirements(),
+        "releases": {name: known_releases(name) for name in AXES if name not in known_requirements()},
     }
 
 

@@ -53,8 +53,12 @@ globalThis.dsregressAudit = (() => {
   const conflictsOf = (data, versions) => Object.entries(versions).flatMap(([name, version]) =>
     (data.requirements[name]?.[version.split("+")[0]] || []).flatMap((requirement) => {
       const [, other, limits] = /^([\w-]+)(.*)$/.exec(requirement);
-      const isMet = !(other in versions) || limits.split(",").every((one) => isIn(versions[other], one));
-      return isMet ? [] : [{ package: name, version, requirement, other, text: `${name} ${version} requires ${requirement}, not ${versions[other]}` }];
+      const isFitting = (one) => limits.split(",").every((limit) => isIn(one, limit));
+      if (!(other in versions) || isFitting(versions[other])) return [];
+      const fitting = Object.keys(data.requirements[other] || {}).concat(data.releases[other] || []).sort(compared).filter(isFitting);
+      const nearest = fitting.find((one) => compared(one, versions[other]) > 0) || fitting.at(-1) || "";
+      const text = `${name} ${version} requires ${requirement}, not ${versions[other]}`;
+      return [{ package: name, version, requirement, other, otherVersion: versions[other], nearest, text }];
     }));
   const newConflicts = (data, old, now) => {
     const keyOf = (one) => [one.package, one.version, one.requirement].join();
@@ -410,12 +414,19 @@ globalThis.dsregressAudit = (() => {
     const what = releases.length ? releases : reasons;
     return `not known: ${listing(what, 2)} ${what.length === 1 ? "was" : "were"} not run`;
   };
+  const besideOf = (data, answer, old) => {
+    const stay = answer.conflicts.every((one) => old.versions[one.other] === one.otherVersion && one.nearest);
+    if (answer.against.length || !stay || !answer.conflicts.length) return "";
+    return `use ${joined(unique(answer.conflicts.map((one) => `${one.other} ${one.nearest}`)), "and")} as well`;
+  };
   const verdictText = (answer, old, now) => {
     if (answer.verdict === "no") {
       const instead = Object.entries(answer.instead).map(([name, version]) => `${name} ${version}`);
       const settings = settingsOf(answer.insteadConditions, "");
       const first = firstOf([...answer.conflicts.map((one) => one.text), ...answer.against.map((one) => one.advisory.title)]);
-      if (instead.length) return `no: ${first}; go to ${listing(instead)}${settings && ` and ${settings}`}`;
+      const beside = besideOf(data, answer, old);
+      if (instead.length) return `no: ${first}; go to ${listing(instead)}${settings && ` and ${settings}`}${beside && `, or ${beside}`}`;
+      if (beside) return `no: ${first}; ${beside}`;
       const about = aboutOf(answer);
       const stay = listing(Object.entries(old.versions).filter(([name]) => about.has(name)).map(([name, version]) => `${name} ${version}`));
       const others = answer.against.flatMap((one) => one.advisory.remedies).filter((one) => one.fact && one.is_another_job);
