@@ -90,6 +90,8 @@ def judge_upgrade(
     require of each other is left to the verdict on all of them."""
     answer = _judged(advisories, old, new, match_advisories(advisories, old), together)
     instead, conditions = _instead(advisories, old, new, answer) if answer.verdict is Verdict.NO else ({}, ())
+    if conditions:
+        conditions = _chosen_conditions(RemedyChoice(advisories, new.changed(versions=instead)), conditions)
     skipped = tuple(_skipped(advisories, old, new, answer))
     return msgspec.structs.replace(
         _advised(advisories, new, answer), instead=instead, instead_conditions=conditions, skipped=skipped
@@ -111,16 +113,20 @@ def judge_release(advisories: Sequence[Advisory], job: KnownJob, package: str) -
 def _advised(advisories: Sequence[Advisory], job: KnownJob, answer: UpgradeAnswer) -> UpgradeAnswer:
     """Return the answer with the remedies to name for its reasons, and what comes with them."""
     choice = RemedyChoice(advisories, job)
-    conditions = tuple(
-        SetBefore(matched=choice.advised(one.matched), remedies=choice.chosen(one.matched, one.remedies))
-        for one in answer.conditions
-    )
+    conditions = _chosen_conditions(choice, answer.conditions)
     return msgspec.structs.replace(
         answer,
         against=tuple(map(choice.advised, answer.against)),
         kept=tuple(map(choice.advised, answer.kept)),
         conditions=conditions,
         arising=tuple(choice.arising(remedy for one in conditions for remedy in one.remedies)),
+    )
+
+
+def _chosen_conditions(choice: RemedyChoice, conditions: Iterable[SetBefore]) -> tuple[SetBefore, ...]:
+    return tuple(
+        SetBefore(matched=choice.advised(one.matched), remedies=choice.chosen(one.matched, one.remedies))
+        for one in conditions
     )
 
 

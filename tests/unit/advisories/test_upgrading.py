@@ -281,3 +281,25 @@ def test_packages_that_go_together_are_judged_together(monkeypatch: pytest.Monke
     alone = judge_upgrade([known], old, old.changed(versions={"trl": "1.16.0"}), together=["trl", "transformers"])
     both = judge_upgrade([known], old, old.changed(versions={"trl": "1.16.0", "transformers": "4.56.2"}))
     assert (alone.verdict, both.verdict) == (Verdict.YES, Verdict.YES)
+
+
+def test_what_to_set_for_the_release_to_go_to_brings_no_other_fault_if_another_remedy_does_not() -> None:
+    against = advisory(affected=["0.18.0"], unaffected=["0.16.0", "0.19.0"])
+    crash = advisory(
+        2,
+        kind=AdvisoryKind.CRASHES,
+        affected=["0.19.0"],
+        unaffected=["0.16.0", "0.18.0"],
+        needs={"overlap_comm": ([True], [False]), "contiguous_gradients": ([True], [False])},
+        remedies=[
+            Remedy(text="turn overlap_comm off", fact="overlap_comm", value=False),
+            Remedy(text="turn contiguous_gradients off", fact="contiguous_gradients", value=False),
+        ],
+    )
+    brought = advisory(3, affected=["0.19.0"], unaffected=["0.16.0"], needs={"overlap_comm": ([False], [True])})
+    found = going([against, crash, brought], overlap_comm=True, contiguous_gradients=True)
+    assert found.instead == {"deepspeed": "0.19.0"}
+    assert [remedy.fact for one in found.instead_conditions for remedy in one.remedies] == [
+        "contiguous_gradients",
+        "overlap_comm",
+    ]

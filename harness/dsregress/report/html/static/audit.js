@@ -447,8 +447,10 @@ globalThis.dsregressAudit = (() => {
     const now = changed(data, old, versions);
     const before = matchAll(data, old);
     const answer = judged(data, old, now, before);
-    answer.conditions = answer.conditions.map((one) => ({ ...one, remedies: chosenRemedies(data, one.matched, now, one.remedies) }));
+    const chosen = (conditions, job) => conditions.map((one) => ({ ...one, remedies: chosenRemedies(data, one.matched, job, one.remedies) }));
+    answer.conditions = chosen(answer.conditions, now);
     [answer.instead, answer.insteadConditions] = answer.verdict === "no" ? insteadOf(data, old, now, answer, before) : [{}, []];
+    answer.insteadConditions = chosen(answer.insteadConditions, changed(data, now, answer.instead));
     answer.skipped = skippedBetween(data, old, now);
     answer.questions = asked(data, answer.depends.filter((one) => one.advisory.decides));
     answer.keptQuestions = asked(data, answer.keptOpen);
