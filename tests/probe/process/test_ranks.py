@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from dsregress.probe.border import machine
 from dsregress.probe.border.machine import DISK_FULL, KILLED
 from dsregress.probe.border.wire import RoundCost
 from dsregress.probe.harness_fault import HarnessFault
@@ -303,6 +304,19 @@ def test_a_rank_whose_data_workers_have_ended_without_a_word_is_timed_out(tmp_pa
         time.sleep(600)
 
     assert ended(load, tmp_path, timeout_s=0.5).outcome == "timed_out"
+
+
+def test_a_loaders_worker_that_the_kernel_killed_for_memory_is_no_failure_of_the_release(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kills = iter([2, 3, 3])
+    monkeypatch.setattr(machine, "kernel_out_of_memory_kills", lambda: next(kills))
+
+    def load(rank: int, channel: Channel) -> None:
+        raise RuntimeError("DataLoader worker (pid(s) 12) exited unexpectedly")
+
+    fault = ended(load, tmp_path)
+    assert (fault.outcome, fault.machine_fault) == ("machine_fault", machine.MEMORY)
 
 
 def test_a_rank_with_a_gpu_may_only_wait_for_it_while_it_computes(

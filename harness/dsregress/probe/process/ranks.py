@@ -294,7 +294,7 @@ class Ranks:
                 message["stage"] or rank.stage,
                 message["signature"],
                 message["detail"],
-                message["machine_fault"],
+                machine.of_lost_process(message["detail"], self._kernel_kills) or message["machine_fault"],
             )
         _, status = os.waitpid(rank.pid, 0)
         rank.open = False
