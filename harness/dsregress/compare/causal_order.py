@@ -7,6 +7,7 @@ from dsregress.compare.metrics import (
     EMPTY_FILE,
     ERRORS,
     FED_DIFFERENCE,
+    LOADED_OTHERWISE,
     LOGGED_DIFFERENCE,
     SAVED_DIFFERENCE,
     TRAINED_WEIGHTS,
@@ -23,7 +24,7 @@ _OF_THE_JOB = (WEIGHT_PRECISION.name, FED_DIFFERENCE.name, TRAINED_WEIGHTS.name)
 _OF_TRAINING = (
     frozenset(metric.name for metric in ERRORS),
     {TRAINING_DIFFERENCE.name, LOGGED_DIFFERENCE.name},
-    {EMPTY_FILE.name, UNSAVED.name, SAVED_DIFFERENCE.name},
+    {EMPTY_FILE.name, UNSAVED.name, LOADED_OTHERWISE.name, SAVED_DIFFERENCE.name},
 )
 
 

@@ -20,10 +20,10 @@ from dsregress.compare import (
     finding_groups,
     logged_differences,
     model_differences,
-    object_growth,
     oracles,
     outcomes,
     saved_differences,
+    step_growth,
     training_differences,
 )
 from dsregress.compare.changed_settings import ConfigurationChange
@@ -162,7 +162,7 @@ class _Judgement:
         findings = model_differences.judge_model(pair)
         findings += (trained := _judge_training(pair))
         findings += [] if trained else logged_differences.judge_logged(pair)
-        findings += object_growth.judge_object_growth(pair)
+        findings += step_growth.judge_step_growth(pair)
         findings += saved_differences.judge_saved_tensors(pair, trains_otherwise=bool(trained))
         differences = [] if pair.is_baseline else self._differences.of(pair)
         is_different = bool(findings) or any(one.relevant for one in differences)

@@ -102,6 +102,16 @@ def test_an_adapter_holds_what_is_trained_and_nothing_of_the_frozen_model(tmp_pa
     assert _saved(tmp_path, model, whole, file) == ["base_model.score.modules_to_save.default.weight: not saved"]
 
 
+def test_a_file_that_the_program_writes_once_more_is_no_fault_of_what_saved_the_model(tmp_path: Path) -> None:
+    model = Head()
+    (file := tmp_path / "model.safetensors").touch()
+    state = SavedState(contents=True)
+    state.add(model.state_dict(), file)
+    state.add(model, tmp_path)
+    state.add({name: tensor * 20 for name, tensor in model.state_dict().items()}, file)
+    assert state.unsaved() == []
+
+
 def test_files_that_are_not_there_any_more_say_nothing(tmp_path: Path) -> None:
     """transformers writes an empty file where DeepSpeed saves the weights, and only rank 0 saves."""
     state = SavedState(contents=True)
