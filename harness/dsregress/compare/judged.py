@@ -24,6 +24,7 @@ from dsregress.compare import (
     outcomes,
     saved_differences,
     step_growth,
+    steps_taken,
     training_differences,
 )
 from dsregress.compare.changed_settings import ConfigurationChange
@@ -161,6 +162,7 @@ class _Judgement:
     def _compare(self, pair: Pair) -> None:
         findings = model_differences.judge_model(pair)
         findings += (trained := _judge_training(pair))
+        findings += steps_taken.judge_steps_taken(pair)
         findings += [] if trained else logged_differences.judge_logged(pair)
         findings += step_growth.judge_step_growth(pair)
         findings += saved_differences.judge_saved_tensors(pair, trains_otherwise=bool(trained))

@@ -50,6 +50,7 @@ class ResultSummary(msgspec.Struct, frozen=True, kw_only=True):
     saved_last: tuple[SavedTensors, ...] = ()  #: until it ended; empty if it was ended
     empty_files: tuple[str, ...] = ()  #: of weights, that it has saved
     ended: bool = False  #: a program, by itself
+    steps: int = 0  #: until then, or until it was ended, of the first rank
     step_growth: StepGrowth = StepGrowth()  #: of a program that ran on
     logged: tuple[
         dict[str, float | None], ...
@@ -123,6 +124,7 @@ def summarize(result: Result) -> ResultSummary:
         saved_last=_of_all_ranks([rank.saved_last for rank in record.ranks]),
         empty_files=tuple(sorted({name for rank in record.ranks for name in rank.empty_files})),
         ended=bool(record.ranks) and all(rank.ended for rank in record.ranks),
+        steps=record.ranks[0].steps if record.ranks else 0,
         step_growth=step_growth(record),
         logged=tuple(record.ranks[0].logged) if record.ranks else (),
         unsaved=tuple(sorted({text for rank in record.ranks for text in rank.unsaved})),

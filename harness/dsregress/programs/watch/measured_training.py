@@ -95,7 +95,7 @@ class Measuring:
         self._lasting = LastingMemory(rank.meter)
         self._stepped_at = time.monotonic()
         self._metered_step_s = 0.0
-        self._models = TrainedModels()
+        self._models = TrainedModels(contents=not rank.is_simulated)
         self._logged = LoggedNumbers()
         self._fed = FedBatches(contents=not rank.is_simulated)
         self._saved = SavedState(contents=not rank.is_simulated)
@@ -154,7 +154,7 @@ class Measuring:
         """Finish if the program ended by itself after the measured step: the result then lacks host work, but has what
         programs do last, such as the final checkpoint, which is never seen of programs that are ended here."""
         if self._last is not None:
-            self.record.ended = True
+            self.record.ended, self.record.steps = True, self._steps
             self.record.saved_last = self._saved.listed()
             self._keep_lasting()
             self._load_back()
@@ -164,7 +164,7 @@ class Measuring:
             self.record.notes.append(
                 f"the program ended after {self._steps} optimizer steps: its calls of functions were not counted"
             )
-            self._runs_on = False
+            self.record.ended, self.record.steps, self._runs_on = not self._simulated, self._steps, False
             self._finish()
 
     def end(self) -> None:
@@ -403,6 +403,7 @@ class Measuring:
     def _end_at_last(self) -> None:
         """End a program that has run on for long enough."""
         if self._last is not None and (self._steps >= self._last[0] or time.monotonic() > self._last[1]):
+            self.record.steps = self._steps
             self._keep_lasting()
             self._load_back()
             self._keep()
