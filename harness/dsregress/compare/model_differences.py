@@ -81,10 +81,20 @@ def _apart(own: float, base: float, count: float) -> bool:
 def _other_start(names: list[str], own: Numerics, base: Numerics) -> Message:
     name = max(names, key=lambda one: own.start[one][1])
     mean, before = own.start[name][0], base.start[name][0]
-    text = "begins with other weights: {name} is {own:.3g} on average, was {before:.3g}"
-    if len(names) > 1:
-        text = "begins with other weights: {name} is {own:.3g} on average, was {before:.3g}, and {more} more differ"
-    return message(text, name=name, own=mean, before=before, more=len(names) - 1)
+    if len(names) == 1:
+        return message(
+            "begins with other weights: {name} is {own:.3g} on average, was {before:.3g}",
+            name=name,
+            own=mean,
+            before=before,
+        )
+    return message(
+        "begins with other weights: {name} is {own:.3g} on average, was {before:.3g}, and {more} more differ",
+        name=name,
+        own=mean,
+        before=before,
+        more=len(names) - 1,
+    )
 
 
 def _differ(own: float, base: float) -> bool:

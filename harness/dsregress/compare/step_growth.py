@@ -1,5 +1,5 @@
-"""What stays after each step of a program that runs on, against what stays with the baseline: objects, tensors and memory
-that pile up make a long run slower from step to step, until a card's or the host's memory ends."""
+"""Growth from step to step of a program that runs on, against the baseline's: objects, tensors and memory that pile up make
+a long run slower, until a card's or the host's memory ends."""
 
 from __future__ import annotations
 
@@ -43,13 +43,6 @@ def judge_step_growth(pair: Pair) -> list[Finding]:
 
 def _finding(pair: Pair, kind: _Kind, own: float, base: float) -> Finding:
     metric = kind.metric
-    sentence: Text = message("each step leaves {after:,.0f} objects, was {before:,.0f}", after=own, before=base)
-    if metric.unit == "bytes":
-        after, before = quantity(own, metric.unit), quantity(base, metric.unit)
-        what = "each step leaves {after} of tensors, was {before}"
-        if metric is RESIDENT_GROWTH:
-            what = "each step leaves {after} in the host's memory, was {before}"
-        sentence = message(what, after=after, before=before)
     return pair.finding(
         metric=metric.name,
         phase=metric.finding_phase,
@@ -61,5 +54,14 @@ def _finding(pair: Pair, kind: _Kind, own: float, base: float) -> Finding:
         significant=True,
         relevant=True,
         claim=kind.claim,
-        sentence=sentence,
+        sentence=_sentence(metric, own, base),
     )
+
+
+def _sentence(metric: Metric, own: float, base: float) -> Text:
+    after, before = quantity(own, metric.unit), quantity(base, metric.unit)
+    if metric is TENSOR_GROWTH:
+        return message("each step leaves {after} of tensors, was {before}", after=after, before=before)
+    if metric is RESIDENT_GROWTH:
+        return message("each step leaves {after} in the host's memory, was {before}", after=after, before=before)
+    return message("each step leaves {after:,.0f} objects, was {before:,.0f}", after=own, before=base)

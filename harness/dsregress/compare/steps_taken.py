@@ -1,4 +1,4 @@
-"""How many steps a program takes until it ends, against those with the baseline: data may run out, epochs may be lost.
+"""The steps that a program takes until it ends, against those with the baseline: data may run out, epochs may be lost.
 
 A program that runs on is ended after a while. So of two that did not take equally many, the one that took fewer must have
 ended by itself.

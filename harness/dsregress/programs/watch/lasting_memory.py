@@ -1,4 +1,4 @@
-"""What lives after each step of a program that runs on: what stays from step to step piles up."""
+"""Counts of all that lives after each step of a program that runs on: what stays from step to step piles up."""
 
 from __future__ import annotations
 

@@ -72,17 +72,20 @@ class SavedModel:
     def unsaved(self, files: Iterable[Mapping[str, HeldTensor]]) -> Iterator[str]:
         """Yield the trained weights that the files lack, or hold with other values."""
         saved = {name: one for file in files for name, one in file.items()}
-        by_name = {self._plain(name): one for name, one in saved.items()}
+        by_name: dict[str, list[HeldTensor]] = {}
+        for name, one in saved.items():  # two of one name are what wrappers around each other hold
+            by_name.setdefault(self._plain(name), []).append(one)
         spare = Counter(one.shape for one in saved.values())
         spare.subtract(Counter(one.shape for one in self._tensors.values()))
         lacks = _numbers_in(saved.values()) < _numbers_in(self._tensors.values())
         for name in sorted(self._trained):
-            own, found = self._tensors[name], by_name.get(self._plain(name))
-            if found is None:
+            own, found = self._tensors[name], by_name.get(self._plain(name), [])
+            alike = [one for one in found if one.shape == own.shape]
+            if not found:
                 if lacks and spare[own.shape] < 0:
                     yield f"{without_numbers(name)}: not saved"
-            elif found.shape == own.shape and are_apart(own.mean, found.mean):
-                yield f"{without_numbers(name)}: on average {found.mean:.3g} is saved, and {own.mean:.3g} is trained"
+            elif alike and all(are_apart(own.mean, one.mean) for one in alike):
+                yield f"{without_numbers(name)}: on average {alike[0].mean:.3g} is saved, and {own.mean:.3g} is trained"
 
     def _plain(self, name: str) -> str:
         return ".".join(
