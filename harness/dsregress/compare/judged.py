@@ -36,7 +36,7 @@ from dsregress.compare.release_ranges import in_version_order
 from dsregress.compare.result_pairs import Pair, ResultIndex, left_out, why_not
 from dsregress.compare.result_summary import ResultSummary
 from dsregress.compare.step_times import estimate_step_times
-from dsregress.compare.unused_releases import why_unused
+from dsregress.compare.unused_releases import why_says_nothing
 from dsregress.compare.worst_readings import Exact
 from dsregress.config.thresholds import Thresholds
 from dsregress.model import Finding, MachineFault, Outcome, OutOfMemory, Passed, Result, Stack, TimedOut
@@ -168,7 +168,7 @@ class _Judgement:
         findings += saved_differences.judge_saved_tensors(pair, trains_otherwise=bool(trained))
         differences = [] if pair.is_baseline else self._differences.of(pair)
         is_different = bool(findings) or any(one.relevant for one in differences)
-        if not is_different and not pair.is_baseline and (reason := why_unused(pair)):
+        if not is_different and not pair.is_baseline and (reason := why_says_nothing(pair)):
             self._leave_out(pair, reason)
             return
         self.comparable.append(pair)
