@@ -68,11 +68,11 @@ def _begun_otherwise(own: Numerics, base: Numerics) -> list[str]:
     return [
         name
         for name, (mean, count) in own.start.items()
-        if name in base.start and _apart(mean, base.start[name][0], count)
+        if name in base.start and _begin_apart(mean, base.start[name][0], count)
     ]
 
 
-def _apart(own: float, base: float, count: float) -> bool:
+def _begin_apart(own: float, base: float, count: float) -> bool:
     if min(own, base) < _ZERO:
         return max(own, base) >= _ZERO
     return abs(math.log(own / base)) > max(_START_TOLERANCE, _OF_CHANCE / math.sqrt(count))

@@ -12,7 +12,7 @@ from dsregress.model import Finding
 from dsregress.wording.quantities import quantity
 
 
-class _Kind(NamedTuple):
+class _GrowthKind(NamedTuple):
     metric: Metric
     field: str
     #: how much more than the baseline's is worth a finding. A trainer's log grows by a few objects. The largest tensors of a
@@ -21,12 +21,14 @@ class _Kind(NamedTuple):
     claim: Message
 
 
-#: What explains the others comes first: memory that is no tensor's is counted without that of the tensors.
-_KINDS = (
-    _Kind(TENSOR_GROWTH, "tensor_bytes", 4096.0, message("memory of tensors grows from step to step")),
-    _Kind(RESIDENT_GROWTH, "resident_bytes", 256 * 1024.0, message("memory of the host grows from step to step")),
-    _Kind(OBJECT_GROWTH, "objects", 50.0, message("Python objects pile up from step to step")),
+_TENSORS = _GrowthKind(TENSOR_GROWTH, "tensor_bytes", 4096.0, message("memory of tensors grows from step to step"))
+_RESIDENT = _GrowthKind(
+    RESIDENT_GROWTH, "resident_bytes", 256 * 1024.0, message("memory of the host grows from step to step")
 )
+_OBJECTS = _GrowthKind(OBJECT_GROWTH, "objects", 50.0, message("Python objects pile up from step to step"))
+
+#: What explains the others comes first: memory that is no tensor's is counted without that of the tensors.
+_KINDS = (_TENSORS, _RESIDENT, _OBJECTS)
 
 
 def judge_step_growth(pair: Pair) -> list[Finding]:
@@ -37,11 +39,11 @@ def judge_step_growth(pair: Pair) -> list[Finding]:
     for kind in _KINDS:
         own, base = getattr(pair.own.step_growth, kind.field), getattr(pair.base.step_growth, kind.field)
         if own is not None and base is not None and own - base >= kind.least:
-            found.append(_finding(pair, kind, own, base))
+            found.append(_growth_finding(pair, kind, own, base))
     return found
 
 
-def _finding(pair: Pair, kind: _Kind, own: float, base: float) -> Finding:
+def _growth_finding(pair: Pair, kind: _GrowthKind, own: float, base: float) -> Finding:
     metric = kind.metric
     return pair.finding(
         metric=metric.name,
@@ -54,11 +56,11 @@ def _finding(pair: Pair, kind: _Kind, own: float, base: float) -> Finding:
         significant=True,
         relevant=True,
         claim=kind.claim,
-        sentence=_sentence(metric, own, base),
+        sentence=_left_by_a_step(metric, own, base),
     )
 
 
-def _sentence(metric: Metric, own: float, base: float) -> Text:
+def _left_by_a_step(metric: Metric, own: float, base: float) -> Text:
     after, before = quantity(own, metric.unit), quantity(base, metric.unit)
     if metric is TENSOR_GROWTH:
         return message("each step leaves {after} of tensors, was {before}", after=after, before=before)

@@ -33,12 +33,12 @@ def judge_steps_taken(pair: Pair) -> list[Finding]:
             significant=True,
             relevant=True,
             claim=message("it trains for another number of steps than with the baseline"),
-            sentence=_sentence(pair),
+            sentence=_where_it_ends(pair),
         )
     ]
 
 
-def _sentence(pair: Pair) -> Message:
+def _where_it_ends(pair: Pair) -> Message:
     assert pair.base is not None
     own, base = pair.own.steps, pair.base.steps
     if pair.own.ended and pair.base.ended:

@@ -160,4 +160,5 @@ def test_a_trainer_that_saves_its_model_is_judged(tied: bool, fault: str, unsave
     (folder / "train.py").write_text(TRAINER.replace("{tied}", str(tied)).replace("{fault}", fault))
     (rank,) = passed(ran(folder, "cpu", 1, "python train.py", warmup_steps=1)).ranks
     assert rank.unsaved == unsaved
+    assert rank.loaded_otherwise == []
     assert rank.saved_last
