@@ -7,8 +7,11 @@ from dsregress.compare.metrics import (
     EMPTY_FILE,
     ERRORS,
     FED_DIFFERENCE,
+    LOADED_OTHERWISE,
     LOGGED_DIFFERENCE,
     SAVED_DIFFERENCE,
+    START_WEIGHTS,
+    STEPS_TAKEN,
     TRAINED_WEIGHTS,
     TRAINING_DIFFERENCE,
     UNSAVED,
@@ -17,13 +20,13 @@ from dsregress.compare.metrics import (
 from dsregress.model import Finding
 
 #: Metrics of findings before a first step, in their order: all else, costs included, may follow from them.
-_OF_THE_JOB = (WEIGHT_PRECISION.name, FED_DIFFERENCE.name, TRAINED_WEIGHTS.name)
+_OF_THE_JOB = (WEIGHT_PRECISION.name, START_WEIGHTS.name, FED_DIFFERENCE.name, TRAINED_WEIGHTS.name)
 
 #: The distances from the truth say more than those from the baseline. They have no order of their own.
 _OF_TRAINING = (
     frozenset(metric.name for metric in ERRORS),
-    {TRAINING_DIFFERENCE.name, LOGGED_DIFFERENCE.name},
-    {EMPTY_FILE.name, UNSAVED.name, SAVED_DIFFERENCE.name},
+    {TRAINING_DIFFERENCE.name, STEPS_TAKEN.name, LOGGED_DIFFERENCE.name},
+    {EMPTY_FILE.name, UNSAVED.name, LOADED_OTHERWISE.name, SAVED_DIFFERENCE.name},
 )
 
 

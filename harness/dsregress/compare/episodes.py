@@ -20,8 +20,9 @@ from dsregress.compare.metrics import (
     BY_NAME,
     COMES_OUT,
     FED_DIFFERENCE,
-    OBJECT_GROWTH,
     OUTCOME,
+    PILES_UP,
+    START_WEIGHTS,
     STEP_TIME,
     TRAINED_WEIGHTS,
     TRAINING_DIFFERENCE,
@@ -43,8 +44,8 @@ _FREE_BELOW = 0.5
 
 #: Metrics of a program's distance from its own run with the baseline: of what it trains, what comes out
 #: and what stays from step to step.
-_OF_THE_JOB = WEIGHT_PRECISION, FED_DIFFERENCE, TRAINED_WEIGHTS
-_FROM_BASELINE = frozenset(metric.name for metric in (*_OF_THE_JOB, *COMES_OUT, OBJECT_GROWTH))
+_OF_THE_JOB = WEIGHT_PRECISION, START_WEIGHTS, FED_DIFFERENCE, TRAINED_WEIGHTS
+_FROM_BASELINE = frozenset(metric.name for metric in (*_OF_THE_JOB, *COMES_OUT, *PILES_UP))
 
 
 class Episode(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,8 +14,8 @@ from dsregress.compare.metrics import (
     DEVICE_RETAINED,
     HOST_PEAK,
     HOST_RETAINED,
-    OBJECT_GROWTH,
     OUTCOME,
+    PILES_UP,
     SAVED_DIFFERENCE,
     SMALLEST_CARD,
     STEP_TIME,
@@ -29,7 +29,7 @@ _MEMORY = DEVICE_PEAK.family
 _ALLOCATED = {DEVICE_PEAK.name, DEVICE_RETAINED.name}
 _ON_DEVICE = {*_ALLOCATED, SMALLEST_CARD.name}
 _ON_HOST = {HOST_PEAK.name, HOST_RETAINED.name}
-_HELD = {DEVICE_RETAINED.name, HOST_RETAINED.name, OBJECT_GROWTH.name}
+_HELD = {metric.name for metric in (DEVICE_RETAINED, HOST_RETAINED, *PILES_UP)}
 
 
 def severity(found: Finding) -> tuple[bool, int, float]:

@@ -20,10 +20,11 @@ from dsregress.compare import (
     finding_groups,
     logged_differences,
     model_differences,
-    object_growth,
     oracles,
     outcomes,
     saved_differences,
+    step_growth,
+    steps_taken,
     training_differences,
 )
 from dsregress.compare.changed_settings import ConfigurationChange
@@ -35,7 +36,7 @@ from dsregress.compare.release_ranges import in_version_order
 from dsregress.compare.result_pairs import Pair, ResultIndex, left_out, why_not
 from dsregress.compare.result_summary import ResultSummary
 from dsregress.compare.step_times import estimate_step_times
-from dsregress.compare.unused_releases import why_unused
+from dsregress.compare.unused_releases import why_says_nothing
 from dsregress.compare.worst_readings import Exact
 from dsregress.config.thresholds import Thresholds
 from dsregress.model import Finding, MachineFault, Outcome, OutOfMemory, Passed, Result, Stack, TimedOut
@@ -161,12 +162,13 @@ class _Judgement:
     def _compare(self, pair: Pair) -> None:
         findings = model_differences.judge_model(pair)
         findings += (trained := _judge_training(pair))
+        findings += steps_taken.judge_steps_taken(pair)
         findings += [] if trained else logged_differences.judge_logged(pair)
-        findings += object_growth.judge_object_growth(pair)
+        findings += step_growth.judge_step_growth(pair)
         findings += saved_differences.judge_saved_tensors(pair, trains_otherwise=bool(trained))
         differences = [] if pair.is_baseline else self._differences.of(pair)
         is_different = bool(findings) or any(one.relevant for one in differences)
-        if not is_different and not pair.is_baseline and (reason := why_unused(pair)):
+        if not is_different and not pair.is_baseline and (reason := why_says_nothing(pair)):
             self._leave_out(pair, reason)
             return
         self.comparable.append(pair)

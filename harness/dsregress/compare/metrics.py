@@ -224,21 +224,29 @@ IMPORT_TIME = BY_NAME["import_s"]
 LOSS_ERROR = BY_NAME["loss_error"]
 GRADIENT_NORM_ERROR = BY_NAME["gradient_norm_error"]
 PARAMETER_ERROR = BY_NAME["parameter_error"]
+START_WEIGHTS = BY_NAME["start_weights"]
 WEIGHT_PRECISION = BY_NAME["weight_precision"]
 FED_DIFFERENCE = BY_NAME["fed_difference"]
 TRAINED_WEIGHTS = BY_NAME["trained_weights"]
 TRAINING_DIFFERENCE = BY_NAME["training_difference"]
+STEPS_TAKEN = BY_NAME["steps_taken"]
 LOGGED_DIFFERENCE = BY_NAME["logged_difference"]
+TENSOR_GROWTH = BY_NAME["tensor_growth"]
+RESIDENT_GROWTH = BY_NAME["resident_growth"]
 OBJECT_GROWTH = BY_NAME["object_growth"]
 SAVED_DIFFERENCE = BY_NAME["saved_difference"]
 EMPTY_FILE = BY_NAME["empty_file"]
 UNSAVED = BY_NAME["unsaved_weights"]
+LOADED_OTHERWISE = BY_NAME["loaded_otherwise"]
 CONFIGURATION = BY_NAME["configuration"]
 WARNINGS = BY_NAME["warnings"]
 OUTCOME = BY_NAME["outcome"]
 
 #: Distances of what comes out of a program from its own run with the baseline.
-COMES_OUT = (TRAINING_DIFFERENCE, LOGGED_DIFFERENCE, SAVED_DIFFERENCE)
+COMES_OUT = (TRAINING_DIFFERENCE, STEPS_TAKEN, LOGGED_DIFFERENCE, SAVED_DIFFERENCE)
+
+#: Growth of what lives from step to step.
+PILES_UP = (TENSOR_GROWTH, RESIDENT_GROWTH, OBJECT_GROWTH)
 
 #: The metrics that each rank measures in each phase.
 PHASE_METRICS = tuple(metric for metric in METRICS if metric.read is not None)

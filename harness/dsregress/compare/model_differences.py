@@ -1,12 +1,14 @@
-"""A program's model against the baseline's: the precision of its weights, and those that are trained.
+"""A program's model against the baseline's: the precision of its weights, their first values, and those that are trained.
 
-Both come before the first step, so that what differs later - losses, norms, memory - may follow from them.
+All come before the first step, so that what differs later - losses, norms, memory - may follow from them.
 """
 
 from __future__ import annotations
 
+import math
+
 from dsregress.compare.loss_pairs import finite_pairs
-from dsregress.compare.metrics import TRAINED_WEIGHTS, WEIGHT_PRECISION, Metric
+from dsregress.compare.metrics import START_WEIGHTS, TRAINED_WEIGHTS, WEIGHT_PRECISION, Metric
 from dsregress.compare.result_pairs import Pair
 from dsregress.messages import Message, Text, message, name_list
 from dsregress.model import Finding
@@ -15,13 +17,22 @@ from dsregress.probe.border.wire import Numerics
 #: Of the mean of bits: from 32 to 16 it is halved. Ranks may hold other shares of weights in two dtypes.
 BITS_TOLERANCE = 0.05
 
+#: Of the logarithm of a mean of weights.
+_START_TOLERANCE = 0.05
+
+#: Six standard deviations of that logarithm between two draws of a normal distribution, for one weight.
+_OF_CHANCE = 6.4
+
+#: Below it a mean counts as zero.
+_ZERO = 1e-12
+
 #: Most tensors named.
 _MOST_NAMED = 2
 
 
 def judge_model(pair: Pair) -> list[Finding]:
-    """Return a finding for each model whose weights have another precision than the baseline's, and for each of which
-    other weights are trained."""
+    """Return a finding for each model whose weights have another precision or other first values than the baseline's, and
+    for each of which other weights are trained."""
     if pair.base is None or pair.is_baseline:
         return []
     found = []
@@ -33,6 +44,9 @@ def judge_model(pair: Pair) -> list[Finding]:
         own_bits, base_bits = _bits(mine), _bits(theirs)
         if (precision := _precision(mine, theirs)) is not None:
             found.append(_model_finding(pair, model, WEIGHT_PRECISION, own_bits, base_bits, precision))
+        if begun := _begun_otherwise(mine, theirs):
+            count, of_base = len(begun), len(theirs.start)
+            found.append(_model_finding(pair, model, START_WEIGHTS, count, of_base, _other_start(begun, mine, theirs)))
         if (trained := _trained(mine, theirs)) is not None:
             own_count, base_count = (sum(_moving(one).values()) for one in (mine, theirs))
             found.append(_model_finding(pair, model, TRAINED_WEIGHTS, own_count, base_count, trained))
@@ -46,6 +60,41 @@ def _precision(mine: Numerics, theirs: Numerics) -> Message | None:
     for own, before in apart:
         return message("a trained weight has {own:.4g} bits, had {before:.4g}", own=own, before=before)
     return None
+
+
+def _begun_otherwise(own: Numerics, base: Numerics) -> list[str]:
+    """Return the names under which both begin with weights of another size. Those that are drawn at random differ by chance,
+    the more the fewer there are."""
+    return [
+        name
+        for name, (mean, count) in own.start.items()
+        if name in base.start and _begin_apart(mean, base.start[name][0], count)
+    ]
+
+
+def _begin_apart(own: float, base: float, count: float) -> bool:
+    if min(own, base) < _ZERO:
+        return max(own, base) >= _ZERO
+    return abs(math.log(own / base)) > max(_START_TOLERANCE, _OF_CHANCE / math.sqrt(count))
+
+
+def _other_start(names: list[str], own: Numerics, base: Numerics) -> Message:
+    name = max(names, key=lambda one: own.start[one][1])
+    mean, before = own.start[name][0], base.start[name][0]
+    if len(names) == 1:
+        return message(
+            "begins with other weights: {name} is {own:.3g} on average, was {before:.3g}",
+            name=name,
+            own=mean,
+            before=before,
+        )
+    return message(
+        "begins with other weights: {name} is {own:.3g} on average, was {before:.3g}, and {more} more differ",
+        name=name,
+        own=mean,
+        before=before,
+        more=len(names) - 1,
+    )
 
 
 def _differ(own: float, base: float) -> bool:

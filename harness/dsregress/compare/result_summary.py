@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from dsregress.compare.coverage import not_judged
-from dsregress.compare.growing_counts import growth
+from dsregress.compare.growing_counts import StepGrowth, step_growth
 from dsregress.compare.metrics import (
     DEVICE_EXCESS,
     DEVICE_RETAINED,
@@ -50,11 +50,13 @@ class ResultSummary(msgspec.Struct, frozen=True, kw_only=True):
     saved_last: tuple[SavedTensors, ...] = ()  #: until it ended; empty if it was ended
     empty_files: tuple[str, ...] = ()  #: of weights, that it has saved
     ended: bool = False  #: a program, by itself
-    object_growth: float | None = None  #: of a program that ran on: Python objects a step, of the worst rank
+    steps: int = 0  #: until then, or until it was ended, of the first rank
+    step_growth: StepGrowth = StepGrowth()  #: of a program that ran on
     logged: tuple[
         dict[str, float | None], ...
     ] = ()  #: losses and gradient norms, by call of a trainer, of the first rank
     unsaved: tuple[str, ...] = ()  #: trained weights that a model's own files lack
+    loaded_otherwise: tuple[str, ...] = ()  #: weights that are loaded from its own files with other values
     uses: tuple[str, ...] = ()  #: modules of packages; empty where that is not known
     fed: tuple[Feed, ...] = ()  #: to a program's models, by rank
     generates: bool = False  #: a program, by itself: what it feeds then follows from its training
@@ -122,19 +124,17 @@ def summarize(result: Result) -> ResultSummary:
         saved_last=_of_all_ranks([rank.saved_last for rank in record.ranks]),
         empty_files=tuple(sorted({name for rank in record.ranks for name in rank.empty_files})),
         ended=bool(record.ranks) and all(rank.ended for rank in record.ranks),
-        object_growth=_object_growth(record),
+        steps=record.ranks[0].steps if record.ranks else 0,
+        step_growth=step_growth(record),
         logged=tuple(record.ranks[0].logged) if record.ranks else (),
         unsaved=tuple(sorted({text for rank in record.ranks for text in rank.unsaved})),
+        loaded_otherwise=tuple(record.ranks[0].loaded_otherwise) if record.ranks else (),
         uses=tuple(sorted({name for rank in record.ranks for name in rank.uses})),
         fed=feeds(record),
         generates=any(_GENERATE in rank.phases for rank in record.ranks),
         excesses=over,
         not_judged=not_judged(result, record, over, [numbers for *_, numbers in all_numerics], judged=bool(errors)),
     )
-
-
-def _object_growth(record: RunRecord) -> float | None:
-    return max((one for rank in record.ranks if (one := growth(rank.live_objects)) is not None), default=None)
 
 
 def _numerics(record: RunRecord) -> Iterator[tuple[int, str, Numerics]]:

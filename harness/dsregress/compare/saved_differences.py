@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
-from dsregress.compare.metrics import EMPTY_FILE, SAVED_DIFFERENCE, UNSAVED, Metric
+from dsregress.compare.metrics import EMPTY_FILE, LOADED_OTHERWISE, SAVED_DIFFERENCE, UNSAVED, Metric
 from dsregress.compare.result_pairs import Pair
 from dsregress.messages import SEMICOLON, Message, joined, message, name_list, plural_message
 from dsregress.model import Finding
@@ -41,12 +41,16 @@ class _ChangedTensors(NamedTuple):
 
 def judge_saved_files(pair: Pair) -> list[Finding]:
     """Return findings on what is saved that is wrong whatever the baseline does: a file of weights without a tensor, from
-    which nothing can be loaded; else trained weights that a model's own files lack."""
+    which nothing can be loaded; else trained weights that a model's own files lack; else weights that are loaded from
+    them with other values."""
     base = None if pair.is_baseline else pair.base
     if pair.own.empty_files:
         return [_wrong(pair, EMPTY_FILE, pair.own.empty_files, None if base is None else base.empty_files)]
     if pair.own.unsaved:
         return [_wrong(pair, UNSAVED, pair.own.unsaved, None if base is None else base.unsaved)]
+    if pair.own.loaded_otherwise:
+        of_baseline = None if base is None else base.loaded_otherwise
+        return [_wrong(pair, LOADED_OTHERWISE, pair.own.loaded_otherwise, of_baseline)]
     return []
 
 

@@ -1,18 +1,37 @@
-"""Runs that say nothing about the releases in which their stacks differ, as the workload uses none of them."""
+"""Runs that say nothing about the releases in which their stacks differ: the workload uses none of them, or trains
+nothing."""
 
 from __future__ import annotations
 
 from dsregress.compare.result_pairs import Pair
 from dsregress.wording.quantities import enumeration
 
+#: Fewest steps that tell that nothing is trained.
+_FEWEST = 2
+
 #: Packages that leave objects of their classes wherever they are used; of others, this cannot tell
 #: (`dsregress.probe.meters.used_packages`).
 _TOLD_BY_OBJECTS = frozenset(("transformers", "accelerate", "peft", "deepspeed", "trl"))
 
 
-def why_unused(pair: Pair) -> str:
+def why_says_nothing(pair: Pair) -> str:
     """Return the reason why a run without a difference says nothing about the releases that differ from the baseline's;
-    empty if it uses one of them, or if that is not known."""
+    empty if it trains and uses one of them, or if that is not known."""
+    return _untrained(pair) or _unused(pair)
+
+
+def _untrained(pair: Pair) -> str:
+    """Return the reason if all losses and gradients are zero, as where every token is masked."""
+    sides = [pair.own.trained, *([pair.base.trained] if pair.base is not None else [])]
+    figures = [(numbers.losses, numbers.gradient_norms) for side in sides for _, numbers in side]
+    if not figures or any(len(norms) < _FEWEST or any((*losses, *norms)) for losses, norms in figures):
+        return ""
+    if any(None in (*losses, *norms) for losses, norms in figures):
+        return ""
+    return "it trains nothing, as with the baseline: each loss and each gradient is 0"
+
+
+def _unused(pair: Pair) -> str:
     if pair.base is None or not pair.own.uses or not pair.base.uses:
         return ""
     mine, theirs = pair.result.cell.stack, pair.base.result.cell.stack

@@ -27,6 +27,13 @@ from dsregress.system.scratch_folders import scratch_folder
 #: uv links files from its cache, whatever the user's UV_LINK_MODE: `dsregress.envs.apart` copies the necessary ones.
 _LINKS = ("--link-mode", "hardlink")
 
+#: What the probe needs in each environment: pytest, pytest-benchmark and what they require. The day of a stack does not
+#: limit these, of which older releases will not do.
+_OF_THE_PROBE = ("pytest", "pytest-benchmark", "pluggy", "iniconfig", "pygments", "exceptiongroup", "tomli")
+
+#: A day after all uploads.
+_FAR = "2100-01-01"
+
 _WITHOUT_CACHE = ("--no-cache", "--reinstall")
 
 
@@ -47,6 +54,8 @@ class Installer(PackageCommands):
         options = ["--universal", "--python-version", python, "--python", sys.executable]
         options += ["--no-header", "--no-annotate", "--quiet"]
         options += ["--override", str(overrides)] if overrides is not None else []
+        if self.as_of:
+            options += [word for name in _OF_THE_PROBE for word in ("--exclude-newer-package", f"{name}={_FAR}")]
         done = self.run_uv("pip", "compile", *options, str(source), "--output-file", str(output), **self.exclude_newer)
         return None if done.returncode == 0 else self.failure(done, "resolving a stack")
 

@@ -84,6 +84,21 @@ def test_objects_that_each_step_leaves_are_counted(folder: Path, steps: int) -> 
     assert all(450 < after - before < 700 for before, after in pairwise(counts[2:]))
 
 
+@pytest.mark.parametrize(
+    ("kept", "field"), [("torch.zeros(50_000, device='cuda')", "live_tensor_bytes"), ("b'x' * 2**20", "resident_bytes")]
+)
+def test_memory_that_each_step_leaves_is_counted(folder: Path, kept: str, field: str) -> None:
+    line = _program(folder, "", steps=10**9)
+    script = folder / "train.py"
+    script.write_text("kept = []\n" + script.read_text().replace("steps += 1", f"steps += 1; kept.append({kept})", 1))
+    rank = passed(ran(folder, "cpu", 1, line)).ranks[0]
+    grown = [after - before for before, after in pairwise(getattr(rank, field)[2:])]
+    assert len(grown) > 6
+    assert all(190_000 < one < 2_200_000 for one in grown)
+    other = "resident_bytes" if field == "live_tensor_bytes" else "live_tensor_bytes"
+    assert field == "live_tensor_bytes" or len(set(getattr(rank, other)[2:])) == 1
+
+
 def test_what_is_not_here_at_the_end_is_no_crash(folder: Path) -> None:
     passed(ran(folder, "cpu", 1, _program(folder, "import a_package_that_is_not_here")))
 

@@ -102,6 +102,25 @@ def test_an_adapter_holds_what_is_trained_and_nothing_of_the_frozen_model(tmp_pa
     assert _saved(tmp_path, model, whole, file) == ["base_model.score.modules_to_save.default.weight: not saved"]
 
 
+def test_adapters_around_each_other_are_told_apart_though_files_leave_wrappers_out(tmp_path: Path) -> None:
+    """As peft wraps a module once for each of its parameters that it adapts."""
+    model = torch.nn.ModuleDict({"lora_B": Head().head, "base_layer": torch.nn.ModuleDict({"lora_B": Head().head})})
+    torch.nn.init.constant_(model["lora_B"].weight, 3.0)
+    assert _saved(tmp_path, model, dict(model.state_dict())) == []
+    stale = {name: tensor * 9 for name, tensor in model.state_dict().items()}
+    assert len(_saved(tmp_path, model, stale)) == 4
+
+
+def test_a_file_that_the_program_writes_once_more_is_no_fault_of_what_saved_the_model(tmp_path: Path) -> None:
+    model = Head()
+    (file := tmp_path / "model.safetensors").touch()
+    state = SavedState(contents=True)
+    state.add(model.state_dict(), file)
+    state.add(model, tmp_path)
+    state.add({name: tensor * 20 for name, tensor in model.state_dict().items()}, file)
+    assert state.unsaved() == []
+
+
 def test_files_that_are_not_there_any_more_say_nothing(tmp_path: Path) -> None:
     """transformers writes an empty file where DeepSpeed saves the weights, and only rank 0 saves."""
     state = SavedState(contents=True)
@@ -141,4 +160,5 @@ def test_a_trainer_that_saves_its_model_is_judged(tied: bool, fault: str, unsave
     (folder / "train.py").write_text(TRAINER.replace("{tied}", str(tied)).replace("{fault}", fault))
     (rank,) = passed(ran(folder, "cpu", 1, "python train.py", warmup_steps=1)).ranks
     assert rank.unsaved == unsaved
+    assert rank.loaded_otherwise == []
     assert rank.saved_last

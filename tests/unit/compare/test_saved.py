@@ -103,6 +103,16 @@ def test_trained_weights_that_a_model_does_not_save_are_wrong_without_a_baseline
     assert found.stack == synthetic.stack("0.15.0").id
 
 
+def test_weights_that_are_loaded_with_other_values_than_were_saved_are_wrong_without_a_baseline() -> None:
+    lost, whole = run(EMBEDDING), run(EMBEDDING)
+    lost.ranks[0].loaded_otherwise = ["lin.weight: on average 0.02 is loaded, and 0.5 was saved"]
+    (found,) = judged(whole, lost).findings
+    assert (found.kind, found.metric) == ("wrong", "loaded_otherwise")
+    assert found.message.endswith("lin.weight: on average 0.02 is loaded, and 0.5 was saved")
+    (found,) = judged(lost, whole).findings
+    assert found.stack == synthetic.stack("0.15.0").id
+
+
 def ended(*saved: SavedTensors, last: tuple[SavedTensors, ...]) -> RunRecord:
     made = run(*saved)
     made.ranks[0].saved_last = list(last)

@@ -6,7 +6,7 @@ import pytest
 
 from dsregress.compare import Comparison, Thresholds, compare, exit_code
 from dsregress.model import Cell, Result
-from dsregress.probe.border.wire import RunRecord
+from dsregress.probe.border.wire import Numerics, RunRecord
 from dsregress.report.context import report_context
 from dsregress.report.report_view import report_view
 from tests.builders import synthetic
@@ -73,3 +73,16 @@ def test_a_difference_counts_whatever_the_workload_seems_to_use() -> None:
 @pytest.mark.parametrize("uses", [[], ["peft", "torch"]], ids=["of-an-older-probe", "used"])
 def test_a_run_counts_where_the_release_is_used_or_that_is_not_known(uses: list[str]) -> None:
     assert exit_code(judged(*both("lora", uses)), WORDS) == 0
+
+
+@pytest.mark.parametrize(("norm", "is_compared"), [(0.0, False), (0.5, True)])
+def test_a_program_that_trains_nothing_says_nothing(norm: float, is_compared: bool) -> None:
+    """A made-up model ends no completion, and all that is truncated is masked."""
+    cells = both("grpo", ["peft", *WITHOUT_PEFT])
+    for cell in cells:
+        assert cell.record is not None
+        for rank in cell.record.ranks:
+            rank.numerics = Numerics(losses=[0.0] * 3, gradient_norms=[norm] * 3, learning_rates=[[1e-3]] * 3)
+    comparison = judged(*cells)
+    assert ("it trains nothing" not in headline(comparison)) is is_compared
+    assert exit_code(comparison, WORDS) == (0 if is_compared else 4)

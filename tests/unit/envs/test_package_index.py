@@ -194,6 +194,17 @@ def test_as_of_a_day_nothing_that_came_later_is_resolved(
     assert output.read_text().split() == [pinned]
 
 
+def test_as_of_a_day_what_the_probe_needs_may_be_newer(wheels: Path, tmp_path: Path) -> None:
+    tiny_packages.wheel(wheels, "pytest_benchmark", "5.0")
+    tiny_packages.wheel(wheels, "pytest_benchmark", "4.0")
+    days = {"pytest_benchmark-4.0": "2022-10-01", "pytest_benchmark-5.0": "2025-02-21"}
+    source, output = tmp_path / "in.txt", tmp_path / "out.txt"
+    source.write_text("pytest-benchmark>=5\n")
+    with http_indexes.served(wheels, days) as index:
+        assert user_of(index.url, tmp_path, as_of="2024-06-17").compile(source, output, PYTHON) is None
+    assert output.read_text().split() == ["pytest-benchmark==5.0"]
+
+
 # --- builds for the CPU -----------------------------------------------------------------------------------------------
 
 LOCK = ("torch==9.9.0", "torchvision==9.9.1", "mine==1.0")

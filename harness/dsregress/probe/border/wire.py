@@ -137,6 +137,8 @@ class Numerics:
     dtype: str = ""  #: of the model's weights when they are first trained, the most first: ``uint8, float16``
     #: tensors that may get a gradient, alike but for the numbers in their names -> how many weights; of programs
     trained: dict[str, int] = dataclasses.field(default_factory=dict)
+    #: of the weights with which it trains first, mean of the absolute values and number, by names without numbers
+    start: dict[str, list[float]] = dataclasses.field(default_factory=dict)
     still: list[str] = dataclasses.field(
         default_factory=list
     )  #: those of them that no step has moved, though it moved others
@@ -183,11 +185,17 @@ class RankRecord:
     #: files of weights that a program has saved without a tensor, by name, until it was measured
     empty_files: list[str] = dataclasses.field(default_factory=list)
     ended: bool = False  #: a program that ran on has ended by itself
+    steps: int = 0  #: optimizer steps of the model that counts, until such a program ended or was ended
     #: Python objects that live after each step of a program that runs on, without those of before
     live_objects: list[int] = dataclasses.field(default_factory=list)
+    #: after each of these steps, bytes of the tensors made since the first of them; empty where steps are slow
+    live_tensor_bytes: list[int] = dataclasses.field(default_factory=list)
+    resident_bytes: list[int] = dataclasses.field(default_factory=list)  #: likewise, of the process's own memory
     #: losses and gradient norms that a trainer has shown, by call, by name; None is no number
     logged: list[dict[str, float | None]] = dataclasses.field(default_factory=list)
     unsaved: list[str] = dataclasses.field(default_factory=list)  #: trained weights that a model's own files lack
+    #: weights that are loaded from a model's own files with other values than it had when it saved itself
+    loaded_otherwise: list[str] = dataclasses.field(default_factory=list)
     fed: list[FedBatch] = dataclasses.field(default_factory=list)  #: to a program's models, until it was measured
     #: modules of the packages whose objects the workload has made; empty where an older probe measured
     uses: list[str] = dataclasses.field(default_factory=list)

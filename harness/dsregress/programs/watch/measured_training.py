@@ -39,7 +39,7 @@ from dsregress.programs.watch import step_watch, stepper_facts, trainer_settings
 from dsregress.programs.watch.evaluations import Evaluations
 from dsregress.programs.watch.fed_batches import FedBatches
 from dsregress.programs.watch.kept_steps import KeptSteps
-from dsregress.programs.watch.live_objects import LiveObjects
+from dsregress.programs.watch.lasting_memory import LastingMemory
 from dsregress.programs.watch.logged_numbers import LoggedNumbers
 from dsregress.programs.watch.observed_rank import ObservedRank
 from dsregress.programs.watch.phase_walk import watched_phase
@@ -92,11 +92,14 @@ class Measuring:
         self._truth = truth  #: of real ranks
         self._kept = kept  #: likewise
         self._evaluations = Evaluations()
-        self._objects = LiveObjects()
-        self._models = TrainedModels()
+        self._lasting = LastingMemory(rank.meter)
+        self._stepped_at = time.monotonic()
+        self._metered_step_s = 0.0
+        self._models = TrainedModels(contents=not rank.is_simulated)
         self._logged = LoggedNumbers()
         self._fed = FedBatches(contents=not rank.is_simulated)
         self._saved = SavedState(contents=not rank.is_simulated)
+        self._last_saved: object = None
         self._metered = MeteredPhases(rank.meter, clocked=rank.is_simulated, each=self._read)
         self._profiled = ProfiledPhases()
         self._timed: TimedPhases | None = None
@@ -151,16 +154,17 @@ class Measuring:
         """Finish if the program ended by itself after the measured step: the result then lacks host work, but has what
         programs do last, such as the final checkpoint, which is never seen of programs that are ended here."""
         if self._last is not None:
-            self.record.ended = True
+            self.record.ended, self.record.steps = True, self._steps
             self.record.saved_last = self._saved.listed()
-            self.record.live_objects = self._objects.counts
+            self._keep_lasting()
+            self._load_back()
             self._keep_files()
             self._hand_over()
         elif self._timed is None and self._steps > self._warmup_steps:
             self.record.notes.append(
                 f"the program ended after {self._steps} optimizer steps: its calls of functions were not counted"
             )
-            self._runs_on = False
+            self.record.ended, self.record.steps, self._runs_on = not self._simulated, self._steps, False
             self._finish()
 
     def end(self) -> None:
@@ -222,6 +226,8 @@ class Measuring:
     def saves(self, what: object, file: object) -> None:
         if self._timed is None:
             self._saved.add(what, file)
+        if self._last is not None:
+            self._last_saved = what  # to be loaded again when the program has ended, though it drops it
 
     def draws(self, indices: object) -> None:
         if self._is_before_the_counted_step and self._walk.name not in OCCASIONS:
@@ -277,9 +283,10 @@ class Measuring:
         if self._readings is not None:
             self._readings.step = self._steps
         if self._last is not None:
-            self._objects.count()
+            self._lasting.count()
         self._end_at_last()
         metered_at = self._warmup_steps + 1
+        before, self._stepped_at = self._stepped_at, time.monotonic()
         if self._steps < metered_at:
             self._earlier |= {p: reading for p, reading in self._metered.readings.items() if p in _KEPT}
             self._metered.readings = {}
@@ -287,6 +294,7 @@ class Measuring:
             if self._observer is not None:
                 self._observer.new_step()
         elif self._steps == metered_at:
+            self._metered_step_s = self._stepped_at - before
             self._evaluations.end()
             self._keep_phases()
             self._keep_models()
@@ -378,8 +386,15 @@ class Measuring:
             self._last = self._steps + FURTHER_STEPS, time.monotonic() + FURTHER_S
             self._walk.phases = _unwatched
             self._keep()
+            self._lasting.begin(metered=self._metered_step_s < FURTHER_S / FURTHER_STEPS)
             return
         self._hand_over()
+
+    def _load_back(self) -> None:
+        """Load what models have saved of themselves, on the first rank: the program has ended."""
+        if self.record.rank == 0:
+            with self.watch.paused():
+                self.record.loaded_otherwise = self._saved.loaded_otherwise()
 
     def _keep_files(self) -> None:
         self.record.logged = list(self._logged.shown)
@@ -388,9 +403,17 @@ class Measuring:
     def _end_at_last(self) -> None:
         """End a program that has run on for long enough."""
         if self._last is not None and (self._steps >= self._last[0] or time.monotonic() > self._last[1]):
-            self.record.live_objects = self._objects.counts
+            self.record.steps = self._steps
+            self._keep_lasting()
+            self._load_back()
             self._keep()
             raise ProgramEnded
+
+    def _keep_lasting(self) -> None:
+        self._lasting.end()
+        self.record.live_objects = self._lasting.objects
+        self.record.live_tensor_bytes = self._lasting.tensor_bytes
+        self.record.resident_bytes = self._lasting.resident_bytes
 
     def _hand_over(self) -> None:
         """Tell the host that everything untimed is measured, and wait for it."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
@@ -44,6 +45,8 @@ class SavedModel:
     """The weights that a model has when it saves itself."""
 
     def __init__(self, model: torch.nn.Module, mean: Mean) -> None:
+        self.kind = type(model)
+        self.model = weakref.ref(model)
         adapters = getattr(model, "peft_config", None)
         adapters = adapters if isinstance(adapters, Mapping) and hasattr(model, "base_model") else {}
         left_out = [] if adapters else list(getattr(model, "_keys_to_ignore_on_save", None) or ())
@@ -61,20 +64,28 @@ class SavedModel:
                 if weight.requires_grad:
                     self._trained.add(name)
 
+    @property
+    def tensors(self) -> Mapping[str, HeldTensor]:
+        """Return what the model had when it saved itself, by name."""
+        return self._tensors
+
     def unsaved(self, files: Iterable[Mapping[str, HeldTensor]]) -> Iterator[str]:
         """Yield the trained weights that the files lack, or hold with other values."""
         saved = {name: one for file in files for name, one in file.items()}
-        by_name = {self._plain(name): one for name, one in saved.items()}
+        by_name: dict[str, list[HeldTensor]] = {}
+        for name, one in saved.items():  # two of one name are what wrappers around each other hold
+            by_name.setdefault(self._plain(name), []).append(one)
         spare = Counter(one.shape for one in saved.values())
         spare.subtract(Counter(one.shape for one in self._tensors.values()))
         lacks = _numbers_in(saved.values()) < _numbers_in(self._tensors.values())
         for name in sorted(self._trained):
-            own, found = self._tensors[name], by_name.get(self._plain(name))
-            if found is None:
+            own, found = self._tensors[name], by_name.get(self._plain(name), [])
+            alike = [one for one in found if one.shape == own.shape]
+            if not found:
                 if lacks and spare[own.shape] < 0:
                     yield f"{without_numbers(name)}: not saved"
-            elif found.shape == own.shape and _are_apart(own.mean, found.mean):
-                yield f"{without_numbers(name)}: on average {found.mean:.3g} is saved, and {own.mean:.3g} is trained"
+            elif alike and all(are_apart(own.mean, one.mean) for one in alike):
+                yield f"{without_numbers(name)}: on average {alike[0].mean:.3g} is saved, and {own.mean:.3g} is trained"
 
     def _plain(self, name: str) -> str:
         return ".".join(
@@ -90,7 +101,17 @@ class SavedModels:
 
     def add(self, model: torch.nn.Module, folder: str, mean: Mean) -> None:
         """Add a model that has saved itself to a folder."""
-        self._models[os.path.abspath(folder)] = SavedModel(model, mean)
+        self._models.pop(place := os.path.abspath(folder), None)
+        self._models[place] = SavedModel(model, mean)
+
+    def overwritten(self, file: str) -> None:
+        """Forget a model one of whose files is written once more: it holds what something else has made of it. A model that
+        saves itself again is added once its files are written."""
+        self._models = {folder: model for folder, model in self._models.items() if not _is_within(file, folder)}
+
+    def by_folder(self) -> Mapping[str, SavedModel]:
+        """Return the models by the folders that they have saved themselves to, in order."""
+        return self._models
 
     def unsaved(self, files: Mapping[str, Mapping[str, HeldTensor]]) -> list[str]:
         """Return the trained weights that are not saved. ``files`` are those of weights: path -> tensors by name. What was
@@ -116,5 +137,6 @@ def _numbers_in(tensors: Iterable[HeldTensor]) -> int:
     return sum(int(torch.Size(one.shape).numel()) for one in tensors)
 
 
-def _are_apart(own: float | None, saved: float | None) -> bool:
+def are_apart(own: float | None, saved: float | None) -> bool:
+    """Return True if two means of what should be the same values are known, and differ."""
     return own is not None and saved is not None and abs(own - saved) > _TOLERANCE * max(own, saved, _NEAR_ZERO)

@@ -14,12 +14,16 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from dsregress.probe.border.wire import SavedTensors
+from dsregress.programs.watch.loading_back import loaded_otherwise
 from dsregress.programs.watch.saved_models import HeldTensor, SavedModels
 from dsregress.programs.watch.tensor_names import without_numbers
 
 #: Dtypes for which the mean of the values is taken.
 _KNOWN = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
+
+#: How many folders are loaded again: the last ones.
+_FOLDERS_LOADED = 3
 
 #: How transformers, peft and diffusers name files of weights.
 _OF_WEIGHTS = re.compile(r"(adapter_model|(diffusion_)?pytorch_model|model)(-\d+-of-\d+)?\.(safetensors|bin)")
@@ -43,6 +47,8 @@ class SavedState:
                 self._models.add(saved, place, self._mean_of)
             if isinstance(saved, Mapping) and _OF_WEIGHTS.fullmatch(os.path.basename(place)):
                 held = {name: HeldTensor(tuple(one.shape), self._mean_of(one)) for name, one in _all_tensors(saved)}
+                if place in self._files:
+                    self._models.overwritten(place)
                 self._files[place] = held
             for name, tensor in _saved_tensors(saved):
                 self._tensors[name] = (
@@ -61,6 +67,16 @@ class SavedState:
     def unsaved(self) -> list[str]:
         """Return the trained weights that a model has not saved, though it has saved itself: see `SavedModels`."""
         return self._models.unsaved({file: held for file, held in self._files.items() if held})
+
+    def loaded_otherwise(self) -> list[str]:
+        """Load what models have saved of themselves last, and return the weights that are then not as they were. To be
+        called when the program has ended: see `loading_back`."""
+        found: dict[str, None] = {}
+        folders = [one for one in self._models.by_folder().items() if os.path.isdir(one[0])]
+        with _disable_current_modes():
+            for folder, saved in folders[-_FOLDERS_LOADED:]:
+                found |= dict.fromkeys(loaded_otherwise(saved.kind, saved.model(), folder, saved.tensors))
+        return list(found)
 
     def _mean_of(self, tensor: torch.Tensor) -> float | None:
         return _mean(tensor) if self._contents else None

@@ -27,6 +27,7 @@ import torch
 
 from dsregress.probe.border.wire import Numerics
 from dsregress.programs.watch import stepper_facts
+from dsregress.programs.watch.start_weights import start_weights
 from dsregress.programs.watch.still_weights import StillWeights
 from vgpu.figures import PhaseReading
 
@@ -148,8 +149,10 @@ class _Owner:
 class TrainedModels:
     """The models that have stepped so far, in order, with the readings of their phases."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, contents: bool = True) -> None:
         self.models: list[TrainedModel] = []
+        self._contents = contents  #: whether weights have values
+        self._starts: weakref.WeakKeyDictionary[torch.nn.Module, dict[str, list[float]]] = weakref.WeakKeyDictionary()
         self._called: list[weakref.ref[torch.nn.Module]] = []  #: modules, each once
         #: waiting for their model's step
         self._readings: list[tuple[str, PhaseReading, _Owner]] = []
@@ -171,6 +174,8 @@ class TrainedModels:
         self._called = [known for known in self._called if known() is not None]
         if not any(module is known() for known in self._called):
             self._called.append(weakref.ref(module))
+            if self._contents and module not in self._starts:
+                self._starts[module] = start_weights(module)
 
     def resumed(self, stepper: object) -> None:
         """Record that an engine has loaded a checkpoint, or an optimizer its state."""
@@ -237,6 +242,8 @@ class TrainedModels:
     def _new_model(self, stepper: Any) -> TrainedModel:
         """Return the model of a stepper that is new: the last one, if the stepper is a further one of its parts."""
         model = TrainedModel(stepper, [module for known in self._called if (module := known()) is not None])
+        if model.whole is not None:
+            model.numerics.start = self._starts.get(model.whole, {})
         last = self.models[-1] if self.models else model
         follows = last is not model and not any(phase == "backward" for phase, _, _ in self._readings)
         if follows and last.is_of_no_module and model.is_of_no_module and not model.is_held():

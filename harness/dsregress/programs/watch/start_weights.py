@@ -1,0 +1,31 @@
+"""The weights with which a model trains first: what was loaded or drawn, before any step."""
+
+from __future__ import annotations
+
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+
+from dsregress.programs.watch.tensor_names import without_numbers
+
+
+def start_weights(module: torch.nn.Module) -> dict[str, list[float]]:
+    """Return the mean of the absolute values of the weights and their number, by the names of their tensors without numbers.
+    Tensors of which this rank has a part, or none of the values, are left out."""
+    sums: dict[str, list[float]] = {}
+    unknown: set[str] = set()
+    with _disable_current_modes(), torch.no_grad():
+        for name, weight in module.named_parameters():
+            alike = without_numbers(name)
+            if not _is_whole(weight):
+                unknown.add(alike)
+                continue
+            total = sums.setdefault(alike, [0.0, 0.0])
+            total[0] += float(torch.linalg.vector_norm(weight.detach(), 1, dtype=torch.float64))
+            total[1] += weight.numel()
+    return {name: [total / count, count] for name, (total, count) in sums.items() if name not in unknown}
+
+
+def _is_whole(weight: torch.Tensor) -> bool:
+    is_plain = type(weight) in (torch.Tensor, torch.nn.Parameter) and weight.layout is torch.strided
+    is_flat = hasattr(weight, "_fsdp_flattened")
+    return is_plain and not is_flat and weight.is_floating_point() and not weight.is_meta and weight.numel() > 0

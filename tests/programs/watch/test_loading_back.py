@@ -1,0 +1,100 @@
+"""What a model saves of itself is loaded with the values that it had, or it is seen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+from tests.programs.cells import passed, ran
+
+pytestmark = pytest.mark.usefixtures("surroundings")
+
+#: A tiny library: a model saves itself as one of transformers does, and is loaded by its class.
+LIBRARY = """
+import os, torch
+from safetensors.torch import load_file, save_file
+from transformers import PretrainedConfig, PreTrainedModel
+
+class Config(PretrainedConfig):
+    model_type = "tiny-of-a-test"
+
+class Model(PreTrainedModel):
+    config_class = Config
+    def __init__(self, config{more}):
+        super().__init__(config)
+        self.lin = torch.nn.Linear(8, 4)
+        self.post_init()
+    def _init_weights(self, module):
+        pass
+    def forward(self, x):
+        return self.lin(x)
+    @classmethod
+    def from_pretrained(cls, folder):
+        model = super().from_pretrained(folder)
+        {fault}
+        return model
+
+model = Model(Config(){given})
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+for step in range(6):
+    model(torch.ones(2, 8)).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+model.save_pretrained("saved")
+"""
+
+RANDOM = "model.lin.weight.data.normal_(0, 2)"
+
+
+@pytest.mark.parametrize(
+    ("fault", "more", "given", "found"),
+    [
+        ("pass", "", "", False),
+        (RANDOM, "", "", True),
+        (RANDOM, ", width", ", 8", False),  # its class cannot be loaded by its folder alone
+    ],
+)
+def test_weights_that_are_loaded_with_other_values_are_seen(
+    fault: str, more: str, given: str, found: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "train.py").write_text(LIBRARY.format(fault=fault, more=more, given=given))
+    (rank,) = passed(ran(tmp_path, "cpu", 1, "python train.py")).ranks
+    assert [text.partition(":")[0] for text in rank.loaded_otherwise] == ["lin.weight"] * found
+
+
+ADAPTER = """
+import torch
+from peft import LoraConfig, get_peft_model, peft_model
+
+class Base(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin = torch.nn.Linear(8, 8)
+    def forward(self, x):
+        return self.lin(x)
+    def prepare_inputs_for_generation(self, *args, **kwargs):
+        pass
+
+loads = peft_model.PeftModel.load_adapter
+def forgetful(self, *args, **kwargs):
+    return None
+if {fault}:
+    peft_model.PeftModel.load_adapter = forgetful
+model = get_peft_model(Base(), LoraConfig(r=2, target_modules=["lin"], init_lora_weights=False))
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+for step in range(6):
+    model(torch.ones(2, 8)).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+model.save_pretrained("adapter")
+"""
+
+
+@pytest.mark.parametrize("fault", [False, True])
+def test_an_adapter_that_is_not_loaded_as_it_was_saved_is_seen(fault: bool, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(ADAPTER.format(fault=fault))
+    (rank,) = passed(ran(tmp_path, "cpu", 1, "python train.py")).ranks
+    assert bool(rank.loaded_otherwise) is fault

@@ -1,0 +1,46 @@
+"""The weights with which a model trains first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from dsregress.programs.watch.start_weights import start_weights  # noqa: E402
+from tests.programs.cells import passed, ran  # noqa: E402
+
+pytestmark = pytest.mark.usefixtures("surroundings")
+
+TRAINING = """
+import torch
+model = torch.nn.Linear(8, 4)
+torch.nn.init.constant_(model.weight, 0.5)
+optimizer = torch.optim.SGD(model.parameters(), lr=10.0)
+for step in range(5):
+    model(torch.ones(2, 8)).sum().backward()
+    optimizer.step()
+"""
+
+
+def test_alike_layers_are_one_entry_and_frozen_weights_count() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4, bias=False), torch.nn.Linear(4, 4, bias=False))
+    for number, layer in enumerate(model):
+        torch.nn.init.constant_(layer.weight, number + 1.0)
+    model[0].requires_grad_(False)
+    assert start_weights(model) == {"*.weight": [1.5, 32]}
+
+
+def test_weights_without_values_are_left_out() -> None:
+    with torch.device("meta"):
+        assert start_weights(torch.nn.Linear(4, 4)) == {}
+
+
+@pytest.mark.parametrize("device", ["cpu", "sim"])
+def test_what_a_program_begins_with_is_recorded_before_its_first_step(device: str, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(TRAINING)
+    (rank,) = passed(ran(tmp_path, device, 1, "python train.py")).ranks
+    assert rank.numerics is not None
+    assert rank.numerics.start.get("weight") == ([0.5, 32] if device == "cpu" else None)
+    assert (rank.steps, rank.ended) == ((5, True) if device == "cpu" else (0, False))

@@ -1,0 +1,83 @@
+"""The weights with which a program's models begin, and the steps after which it ends, against the baseline's."""
+
+from __future__ import annotations
+
+import pytest
+
+from dsregress.compare import Comparison, ProblemKind, Thresholds, compare
+from dsregress.compare.causal_order import causal_position
+from dsregress.model import Result
+from dsregress.probe.border.wire import Numerics
+from tests.builders import synthetic
+from tests.builders.synthetic import result
+
+
+def run(
+    version: str, start: dict[str, list[float]] | None = None, *, steps: int = 0, ended: bool = False, loss: float = 3.0
+) -> Result:
+    made = synthetic.record()
+    for rank in made.ranks:
+        rank.numerics = Numerics(losses=[loss] * 3, learning_rates=[[1e-3]] * 3, start=start or {})
+        rank.steps, rank.ended = steps, ended
+    return result(version, run=made)
+
+
+def judged(*results: Result) -> Comparison:
+    return compare(results, synthetic.stack("0.15.0").id, Thresholds(), lambda one: None)
+
+
+def messages(*results: Result) -> list[str]:
+    return [one.message for one in judged(*results).findings]
+
+
+def test_a_model_that_begins_with_other_weights_is_told_before_its_losses() -> None:
+    loaded, drawn = {"lin.weight": [0.5, 16]}, {"lin.weight": [0.0179, 16]}
+    comparison = judged(run("0.15.0", loaded), run("0.16.0", drawn, loss=5.0))
+    assert [problem.kind for problem in comparison.problems] == [ProblemKind.DIFFERENT]
+    first = min(comparison.findings, key=causal_position)
+    assert "begins with other weights: lin.weight is 0.0179 on average, was 0.5" in first.message
+
+
+@pytest.mark.parametrize(
+    ("own", "base"),
+    [
+        ({"a": [0.020, 16]}, {"a": [0.015, 16]}),  # drawn once more
+        ({"a": [0.0201, 10**6]}, {"a": [0.02, 10**6]}),
+        ({"a": [0.0, 8]}, {"a": [0.0, 8]}),
+        ({"renamed": [0.5, 64]}, {"a": [0.02, 64]}),
+        ({}, {"a": [0.02, 64]}),
+    ],
+)
+def test_draws_of_one_distribution_and_other_names_are_no_other_weights(
+    own: dict[str, list[float]], base: dict[str, list[float]]
+) -> None:
+    assert not messages(run("0.15.0", base), run("0.16.0", own))
+
+
+def test_zeros_where_weights_were_and_many_weights_are_told_at_once() -> None:
+    base = {"head.weight": [0.02, 64], "body.weight": [0.02, 10**6]}
+    own = {"head.weight": [0.0, 64], "body.weight": [0.03, 10**6]}
+    (text,) = messages(run("0.15.0", base), run("0.16.0", own))
+    assert "body.weight is 0.03 on average, was 0.02, and 1 more differ" in text
+
+
+@pytest.mark.parametrize(
+    ("base", "own", "said"),
+    [
+        ((18, False), (8, True), "training ends after 8 optimizer steps, and went on before"),
+        ((12, True), (6, True), "training ends after 6 optimizer steps, was 12"),
+        ((6, True), (18, False), "training goes on after 6 optimizer steps, and ended with them before"),
+        ((18, False), (9, False), ""),  # a slow one is ended earlier
+        ((12, True), (9, False), ""),
+        ((12, True), (12, True), ""),
+        ((0, False), (8, True), ""),
+    ],
+)
+def test_a_program_that_ends_after_other_steps_is_seen(
+    base: tuple[int, bool], own: tuple[int, bool], said: str
+) -> None:
+    old, new = (
+        run(version, steps=steps, ended=ended) for version, (steps, ended) in (("0.15.0", base), ("0.16.0", own))
+    )
+    found = messages(old, new)
+    assert [text.partition(": ")[2] for text in found] == [said] * bool(said)
