@@ -1,22 +1,33 @@
-"""The invariant of evaluation: a model that evaluates drops nothing at random. It needs no reference."""
+"""The invariant of evaluation: a model that evaluates drops nothing at random. It needs no reference.
+
+A dropout module is on if it is in training mode. What a module drops without one, by a function or within its attention, is
+seen as the operators that draw the mask.
+"""
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import torch
 from torch.nn.modules import dropout
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from dsregress.programs.watch.module_calls import ModuleCalls
 from dsregress.programs.watch.weight_pieces import clean_name
 
+#: Calls in which operators are looked at: each runs through Python then.
+_MOST_CALLS = 4
+
 
 class Evaluations(ModuleCalls):
-    """Calls of models that train, while they are in eval mode and without gradients, of one rank."""
+    """Calls of models that train, while they are in eval mode and without gradients, of one rank. ``sees_operators``: look
+    at what they compute."""
 
-    def __init__(self) -> None:
-        self.dropping: list[str] = []  #: names of dropouts that were on in such a call
+    def __init__(self, *, sees_operators: bool) -> None:
+        self.dropping: list[str] = []  #: names of dropouts, or modules that drop out, in such a call
         self._models: set[int] = set()  #: identities of models that train, and of the modules that they wrap
+        self._calls_left = _MOST_CALLS if sees_operators else 0
 
     def trains(self, model: Any) -> None:
         """Take note of a model that trains."""
@@ -32,3 +43,49 @@ class Evaluations(ModuleCalls):
             for name, part in module.named_modules()
             if isinstance(part, dropout._DropoutNd) and part.training and part.p > 0
         ]
+        if not self.dropping and self._calls_left > 0:
+            self._calls_left -= 1
+            self._look_at_operators(module)
+
+    def _look_at_operators(self, module: torch.nn.Module) -> None:
+        drops = _Drops(module)
+
+        def returned(*_: object) -> None:
+            hook.remove()
+            drops.__exit__(None, None, None)
+            self.dropping = self.dropping or drops.names
+
+        hook = module.register_forward_hook(returned, always_call=True)
+        drops.__enter__()
+
+
+class _Drops(TorchDispatchMode):
+    """Finds the modules within a module that draw masks of dropout."""
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        super().__init__()
+        self.names: list[str] = []
+        self._module = module
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if _draws_a_mask(func, args) and (name := self._running()) not in self.names:
+            self.names.append(name)
+        return func(*args, **(kwargs or {}))
+
+    def _running(self) -> str:
+        """Return the name of the innermost module whose code is running."""
+        names = {id(part): clean_name(name) for name, part in self._module.named_modules()}
+        frame = sys._getframe(2)
+        while frame is not None:
+            if (name := names.get(id(frame.f_locals.get("self")))) is not None:
+                return name
+            frame = frame.f_back  # type: ignore[assignment]
+        return ""
+
+
+def _draws_a_mask(operator: Any, args: Any) -> bool:
+    """Return True if an operator keeps each number with one probability below 1, unlike a gate that samples."""
+    aten = torch.ops.aten
+    if operator is aten.native_dropout.default:
+        return float(args[1]) > 0 and args[2] is not False
+    return operator in (aten.bernoulli_.float, aten.bernoulli.p) and float(args[1] if len(args) > 1 else 0.5) < 1
