@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from dsregress.probe.border.wire import FROZEN_MOVED, GRADIENTS_KEPT
 from dsregress.programs.watch.still_weights import StillWeights
-from dsregress.programs.watch.weight_pieces import clean_name
+from dsregress.programs.watch.weight_pieces import clean_name, unwrapped
 
 _Weights = list["weakref.ref[torch.Tensor]"]
 
@@ -72,6 +72,6 @@ def _has_gradient(weight: Any) -> bool:
 
 def _names(weights: Sequence[weakref.ref[torch.Tensor]], wholes: Iterable[Any]) -> list[str]:
     """Return the names of weights; a number where none is known."""
-    named = {id(one): clean_name(name) for whole in wholes for name, one in whole.named_parameters()}
+    named = {id(one): clean_name(name) for whole in wholes for name, one in unwrapped(whole).named_parameters()}
     alive = [one for reference in weights if (one := reference()) is not None]
     return [named.get(id(one), str(number)) for number, one in enumerate(alive)]

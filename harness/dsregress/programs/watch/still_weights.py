@@ -7,13 +7,14 @@ tensor they are those of this rank's part. ZeRO gives what gets no gradient one 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from dsregress.programs.watch.tensor_names import without_numbers
-from dsregress.programs.watch.weight_pieces import clean_name
+from dsregress.programs.watch.weight_pieces import clean_name, unwrapped
 
 #: A value of half precision above it may be too coarse for a small update, as the ones of a norm's weight are.
 _COARSE = 1e-3
@@ -41,13 +42,19 @@ class StillWeights:
         """Return the names of the tensors that have moved, as far as it is known."""
         after = _sums(module, frozen=self._frozen)
         pairs = ((name, sums, after.get(name)) for name, sums in self._before.items())
-        return [clean_name(name) for name, before, now in pairs if None not in (before, now) and before != now]
+        return _of_model(module, [name for name, before, now in pairs if None not in (before, now) and before != now])
 
     def all_unmoved(self, module: torch.nn.Module) -> list[str]:
         """Return the names of all tensors if it is known of each that it has not moved; else none."""
         after = _sums(module, frozen=self._frozen)
         is_still = all(sums is not None and after.get(name) == sums for name, sums in self._before.items())
-        return [clean_name(name) for name in self._before] if is_still else []
+        return _of_model(module, self._before) if is_still else []
+
+
+def _of_model(module: torch.nn.Module, names: Iterable[str]) -> list[str]:
+    """Return the names that a module's tensors have in the model within its wrappers."""
+    prefix = "" if unwrapped(module) is module else "module."
+    return [clean_name(name.removeprefix(prefix)) for name in names]
 
 
 def _sums(module: torch.nn.Module, *, frozen: bool) -> dict[str, tuple[float, float] | None]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import fcntl
 import json
 import re
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -95,8 +95,13 @@ def seen() -> dict[str, Seen]:
     return {key: Seen(**one) for key, one in json.loads(SEEN.read_text(encoding="utf-8")).items()}
 
 
-def keep(found: Mapping[str, Seen]) -> None:
-    """Write what was seen, in the order of the faults."""
-    known = [fault.key for fault in faults() if fault.kind]
-    table = {key: dataclasses.asdict(found[key]) for key in known if key in found}
-    SEEN.write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
+def keep(key: str, found: Seen) -> None:
+    """Write what was seen of a fault, in the order of the faults; several processes may do so at once."""
+    with SEEN.open("r+", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        table = json.load(file)
+        table[key] = dataclasses.asdict(found)
+        known = [fault.key for fault in faults() if fault.kind]
+        file.seek(0)
+        file.truncate()
+        file.write(json.dumps({one: table[one] for one in known if one in table}, indent=1) + "\n")
