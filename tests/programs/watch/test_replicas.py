@@ -110,3 +110,44 @@ def test_the_replicas_of_an_engine_are_compared_unless_it_divides_weights(folder
     numerics = passed(ran(folder, "cpu", 2, "deepspeed train.py")).ranks[0].numerics
     assert numerics is not None
     assert (numerics.replicas_apart, numerics.apart_in) == ((1, ["bias"]) if fault else (0, []))
+
+
+DIVIDED = """
+import torch, deepspeed
+from transformers import LlamaConfig, LlamaForCausalLM
+deepspeed.init_distributed()
+torch.manual_seed(0)
+model = LlamaForCausalLM(LlamaConfig(vocab_size=64, hidden_size=32, intermediate_size=64, num_hidden_layers=2,
+                                     num_attention_heads=4, num_key_value_heads=2))
+config = {"train_micro_batch_size_per_gpu": 2, "zero_optimization": {"stage": 1}, "tensor_parallel": {"autotp_size": 2}}
+model = deepspeed.tp_model_init(model, tp_size=2, dtype=torch.float32)
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+engine, _, _, _ = deepspeed.initialize(model=model, optimizer=optimizer, config=config)
+rank = torch.distributed.get_rank()
+FAULT
+torch.manual_seed(1)
+for step in range(5):
+    ids = torch.randint(64, (2, 8)).to(engine.device)
+    engine.backward(engine(input_ids=ids, labels=ids).loss)
+    engine.step()
+"""
+NORM = """
+step_of = engine.optimizer.step
+def stepped(*given, **named):
+    step_of(*given, **named)
+    with torch.no_grad(): engine.module.model.norm.weight += rank
+engine.optimizer.step = stepped
+"""
+
+
+@pytest.mark.parametrize("fault", ["", NORM], ids=["sound", "a norm of one rank"])
+def test_what_autotp_does_not_divide_is_compared_as_there_is_no_truth(folder: Path, fault: str) -> None:
+    pytest.importorskip("transformers")
+    if not hasattr(pytest.importorskip("deepspeed"), "tp_model_init"):
+        pytest.skip("DeepSpeed has AutoTP for training since 0.16.4")
+    (folder / "train.py").write_text(DIVIDED.replace("FAULT", fault))
+    numerics = passed(ran(folder, "cpu", 2, "deepspeed train.py")).ranks[0].numerics
+    assert numerics is not None
+    assert "plain PyTorch has no tensor_parallel" in numerics.note
+    assert numerics.replicas_apart == (1 if fault else 0)
+    assert ("model.norm.weight" in numerics.apart_in) == bool(fault)

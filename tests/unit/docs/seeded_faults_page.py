@@ -37,7 +37,9 @@ def listed(which: str) -> str:
     """The table of a published list."""
     lines = ["| fault | training | found as | named |", "|---|---|---|---|"]
     for fault, seen in _of(which):
-        found = seen.found if seen.is_right(fault) else f"not found: {fault.missed}"
+        found = seen.found if seen.is_right(fault) else f"{seen.found}, not named: {fault.missed}"
+        if not seen.found:
+            found = f"not found: {fault.missed}"
         name = f"`{seen.named}`" if seen.named and seen.is_right(fault) else "-"
         lines.append(f"| {fault.of.removeprefix(which).strip()} | {fault.kind or '-'} | {found} | {name} |")
     return "\n".join(lines)

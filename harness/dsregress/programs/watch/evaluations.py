@@ -14,7 +14,7 @@ from torch.nn.modules import dropout
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from dsregress.programs.watch.module_calls import ModuleCalls
-from dsregress.programs.watch.weight_pieces import clean_name
+from dsregress.programs.watch.weight_pieces import clean_name, unwrapped
 
 #: Calls in which operators are looked at: each runs through Python then.
 _MOST_CALLS = 4
@@ -40,7 +40,7 @@ class Evaluations(ModuleCalls):
             return
         self.dropping = [
             clean_name(name)
-            for name, part in module.named_modules()
+            for name, part in unwrapped(module).named_modules()
             if isinstance(part, dropout._DropoutNd) and part.training and part.p > 0
         ]
         if not self.dropping and self._calls_left > 0:
@@ -74,7 +74,7 @@ class _Drops(TorchDispatchMode):
 
     def _running(self) -> str:
         """Return the name of the innermost module whose code is running."""
-        names = {id(part): clean_name(name) for name, part in self._module.named_modules()}
+        names = {id(part): clean_name(name) for name, part in unwrapped(self._module).named_modules()}
         frame = sys._getframe(2)
         while frame is not None:
             if (name := names.get(id(frame.f_locals.get("self")))) is not None:

@@ -2,12 +2,13 @@
 applies the same sum of gradients to the same weights. It needs no reference.
 
 DistributedDataParallel's ranks have replicas of a whole model, also where the program calls the model itself and so shares
-nothing. Those of an engine of ZeRO's first two stages have one, too, and those that divide a model's layers by a tensor
-parallel plan have replicas of what they do not divide, such as its norms.
+nothing. Those of an engine of ZeRO's first two stages have one, too, and those that divide a model's layers, by a tensor
+parallel plan or AutoTP, have replicas of what they do not divide, such as its norms.
 """
 
 from __future__ import annotations
 
+import contextlib
 import gc
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -53,8 +54,7 @@ def replicas_apart(module: Any) -> Apart:
     if isinstance(module, DistributedDataParallel):
         return Apart() if module._comm_hooks else _apart_in_group(_of_ddp(module), module.process_group)
     if is_engine(module):
-        group = getattr(module, "data_parallel_group", None)
-        return Apart() if group is None else _apart_in_group(_of_engine(module), group)
+        return _apart_of_engine(module)
     return _apart_in_plan(module) if is_divided(module) else Apart()
 
 
@@ -66,13 +66,26 @@ def _of_ddp(module: Any) -> Mapping[str, torch.Tensor]:
     }
 
 
-def _of_engine(engine: Any) -> Mapping[str, torch.Tensor]:
-    """Return the weights that all ranks of an engine keep: none that ZeRO-3 divides, and no experts of some ranks."""
-    return {
+def _apart_of_engine(engine: Any) -> Apart:
+    """Compare the weights that all ranks of an engine keep: none that ZeRO-3 divides, and no experts of some ranks. Ranks
+    that divide layers, by AutoTP or as Megatron's do, mark what they divide."""
+    weights = {
         name: parameter
         for name, parameter in engine.module.named_parameters()
         if parameter.requires_grad and not hasattr(parameter, "ds_id") and getattr(parameter, "allreduce", True)
     }
+    whole = {name: one for name, one in weights.items() if not getattr(one, "tensor_model_parallel", False)}
+    data, layers = getattr(engine, "data_parallel_group", None), _group_of_layers(engine)
+    apart = [_apart_in_group(of, group) for of, group in ((weights, data), (whole, layers)) if group is not None]
+    return Apart(sum(one.ranks for one in apart), list(dict.fromkeys(name for one in apart for name in one.names)))
+
+
+def _group_of_layers(engine: Any) -> Any:
+    """Return the group of ranks that divide an engine's layers with this one; None if there is none."""
+    group_of = getattr(getattr(engine, "mpu", None), "get_tensor_model_parallel_group", None)
+    with contextlib.suppress(AssertionError):  # DeepSpeed's own, of a group that was not made
+        return None if group_of is None else group_of()
+    return None
 
 
 def _apart_in_group(weights: Mapping[str, torch.Tensor], group: Any) -> Apart:
