@@ -76,16 +76,17 @@ def check_same_data(ranks: Sequence[KeptStep], groups: Sequence[Sequence[int]]) 
                     raise NoTruth(f"{both} draw different random numbers")
 
 
-def check_same_weights(ranks: Sequence[KeptStep], groups: Sequence[Sequence[int]]) -> None:
-    """Raise NoTruth unless the ranks of each group have the same of the weights that they do not divide."""
-    for group in groups:
-        held: dict[object, tuple[int, torch.Tensor]] = {}
-        for rank in group:
-            for pieces, values in zip(ranks[rank].pieces, ranks[rank].before):
-                first, known = held.setdefault(pieces, (rank, values))
-                if not torch.equal(known, values):
-                    both = f"rank {first} and rank {rank}, which should have the same {pieces[0].name},"
-                    raise NoTruth(f"{both} begin a step with different ones")
+def check_same_weights(ranks: Sequence[KeptStep]) -> None:
+    """Raise NoTruth unless ranks have the same of the weights, and parts of weights, of which they are replicas."""
+    held: dict[object, tuple[int, torch.Tensor]] = {}
+    for rank, step in enumerate(ranks):
+        for pieces, values in zip(step.pieces, step.before):
+            if not values.numel() or all(piece.count == 0 for piece in pieces):
+                continue  # padding
+            first, known = held.setdefault(pieces, (rank, values))
+            if not torch.equal(known, values):
+                both = f"rank {first} and rank {rank}, which should have the same {pieces[0].name},"
+                raise NoTruth(f"{both} begin a step with different ones")
 
 
 def _are_equal(one: Iterable[torch.Tensor], other: Iterable[torch.Tensor]) -> bool:

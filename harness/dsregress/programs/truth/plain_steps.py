@@ -160,7 +160,7 @@ class PlainSteps:
         ]
         self._reduces = {unit.reduces_in for own in units for unit in own if unit.reduces_in is not None}
         self.watched = _Watched({parameter.dtype for parameter in self._parameters.values()} | self._reduces)
-        self.apart = ""  #: how the ranks that divide layers differ in a later step
+        self.apart = ""  #: how the ranks differ in a later step
         self.draws_otherwise = False  #: whether a call drew other random numbers than the program's
 
     def compute(self, step: WholeStep, seed: int | None, *, watches: bool = False) -> PlainStep:
@@ -199,13 +199,13 @@ class PlainSteps:
         return made
 
     def alike(self, steps: Sequence[WholeStep]) -> list[WholeStep]:
-        """Return the steps before the ranks that divide layers go apart: what is wrong is wrong before that. Raise NoTruth
-        if they are apart from the first step on."""
+        """Return the steps before the ranks go apart: what is wrong is wrong before that. Raise NoTruth if they are apart
+        from the first step on."""
         found: list[WholeStep] = []
         for step in steps:
             try:
                 divided_layers.check_same_data(step.ranks, self._groups)
-                divided_layers.check_same_weights(step.ranks, self._groups)
+                divided_layers.check_same_weights(step.ranks)
             except NoTruth as error:
                 self.apart = str(error)
                 break
