@@ -39,19 +39,20 @@ def listed(which: str) -> str:
     for fault, seen in _of(which):
         found = seen.found if seen.is_right(fault) else f"{seen.found}, not named: {fault.missed}"
         if not seen.found:
-            found = f"not found: {fault.missed}"
+            found = f"not {'found' if fault.kind else 'seeded'}: {fault.missed}"
         name = f"`{seen.named}`" if seen.named and seen.is_right(fault) else "-"
         lines.append(f"| {fault.of.removeprefix(which).strip()} | {fault.kind or '-'} | {found} | {name} |")
     return "\n".join(lines)
 
 
-def share(which: str) -> str:
-    """How many faults of a list are found, and named as they should be, wherever they were seeded."""
+def share(which: str, *, everywhere: bool) -> str:
+    """How many faults of a list are found and named as they should be: wherever they were seeded, or somewhere."""
     by_fault: dict[str, list[bool]] = {}
     for fault, seen in _of(which):
         if _HARDWARE not in fault.of:
             by_fault.setdefault(fault.of, []).append(seen.is_right(fault))
-    return f"{sum(any(right) for right in by_fault.values())} of {len(by_fault)}"
+    found = sum(all(right) if everywhere else any(right) for right in by_fault.values())
+    return f"{found} of {len(by_fault)}"
 
 
 def _seeded() -> list[tuple[Fault, Seen]]:
