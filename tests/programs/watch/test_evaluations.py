@@ -91,13 +91,12 @@ ATTENDS = (
     [
         (ATTENDS.replace("P)", "0.1)"), ["layers.0", "layers.1"]),
         (ATTENDS.replace("P)", "0.1 * self.training)"), []),
-        ("return nn.functional.dropout(x + heads.mean(), 0.1)", ["layers.0", "layers.1"]),
-        ("return nn.functional.dropout(x + heads.mean(), 0.1, self.training)", []),
+        ("return nn.functional.dropout(x + heads.mean(), 0.1)", []),
         ("return x + heads.mean() + torch.randn(()) + torch.bernoulli(heads.mean().sigmoid())", []),
     ],
-    ids=["attention", "attention in training alone", "a function", "a function in training alone", "what it samples"],
+    ids=["attention", "attention in training alone", "on purpose", "what it samples"],
 )
-def test_dropout_without_a_module_is_found_where_its_code_is(folder: Path, drops: str, dropping: list[str]) -> None:
+def test_attention_that_drops_out_in_an_evaluation_is_named(folder: Path, drops: str, dropping: list[str]) -> None:
     (folder / "train.py").write_text(WITHIN.replace("DROPS", drops))
     rank = passed(ran(folder, "cpu", 1, "python train.py")).ranks[0]
     assert rank.numerics is not None

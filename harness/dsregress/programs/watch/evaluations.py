@@ -1,7 +1,6 @@
 """The invariant of evaluation: a model that evaluates drops nothing at random. It needs no reference.
 
-A dropout module is on if it is in training mode. What a module drops without one, by a function or within its attention, is
-seen as the operators that draw the mask.
+A dropout module is on if it is in training mode, and attention drops out if it is given a rate.
 """
 
 from __future__ import annotations
@@ -11,23 +10,26 @@ from typing import Any
 
 import torch
 from torch.nn.modules import dropout
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.overrides import TorchFunctionMode
 
 from dsregress.programs.watch.module_calls import ModuleCalls
 from dsregress.programs.watch.weight_pieces import clean_name, unwrapped
 
-#: Calls in which operators are looked at: each runs through Python then.
+#: Calls in which functions are looked at: each goes through Python then.
 _MOST_CALLS = 4
+
+#: The function of attention, and the place of its rate among its arguments.
+_ATTENTION, _RATE = "scaled_dot_product_attention", 4
 
 
 class Evaluations(ModuleCalls):
-    """Calls of models that train, while they are in eval mode and without gradients, of one rank. ``sees_operators``: look
-    at what they compute."""
+    """Calls of models that train, while they are in eval mode and without gradients, of one rank. ``sees_functions``: look
+    at the functions that they call."""
 
-    def __init__(self, *, sees_operators: bool) -> None:
+    def __init__(self, *, sees_functions: bool) -> None:
         self.dropping: list[str] = []  #: names of dropouts, or modules that drop out, in such a call
         self._models: set[int] = set()  #: identities of models that train, and of the modules that they wrap
-        self._calls_left = _MOST_CALLS if sees_operators else 0
+        self._calls_left = _MOST_CALLS if sees_functions else 0
 
     def trains(self, model: Any) -> None:
         """Take note of a model that trains."""
@@ -45,9 +47,9 @@ class Evaluations(ModuleCalls):
         ]
         if not self.dropping and self._calls_left > 0:
             self._calls_left -= 1
-            self._look_at_operators(module)
+            self._look_at_functions(module)
 
-    def _look_at_operators(self, module: torch.nn.Module) -> None:
+    def _look_at_functions(self, module: torch.nn.Module) -> None:
         drops = _Drops(module)
 
         def returned(*_: object) -> None:
@@ -59,18 +61,22 @@ class Evaluations(ModuleCalls):
         drops.__enter__()
 
 
-class _Drops(TorchDispatchMode):
-    """Finds the modules within a module that draw masks of dropout."""
+class _Drops(TorchFunctionMode):
+    """Finds the modules within a module whose attention drops out. Other functions may do so on purpose, as Tacotron 2's
+    prenet does."""
 
     def __init__(self, module: torch.nn.Module) -> None:
         super().__init__()
         self.names: list[str] = []
         self._module = module
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if _draws_a_mask(func, args) and (name := self._running()) not in self.names:
-            self.names.append(name)
-        return func(*args, **(kwargs or {}))
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if getattr(func, "__name__", "") == _ATTENTION:
+            rate = kwargs.get("dropout_p", args[_RATE] if len(args) > _RATE else 0.0)
+            if rate > 0 and (name := self._running()) not in self.names:
+                self.names.append(name)
+        return func(*args, **kwargs)
 
     def _running(self) -> str:
         """Return the name of the innermost module whose code is running."""
@@ -81,11 +87,3 @@ class _Drops(TorchDispatchMode):
                 return name
             frame = frame.f_back  # type: ignore[assignment]
         return ""
-
-
-def _draws_a_mask(operator: Any, args: Any) -> bool:
-    """Return True if an operator keeps each number with one probability below 1, unlike a gate that samples."""
-    aten = torch.ops.aten
-    if operator is aten.native_dropout.default:
-        return float(args[1]) > 0 and args[2] is not False
-    return operator in (aten.bernoulli_.float, aten.bernoulli.p) and float(args[1] if len(args) > 1 else 0.5) < 1

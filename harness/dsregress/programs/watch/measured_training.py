@@ -92,7 +92,7 @@ class Measuring:
         self._readings = rank.readings
         self._truth = truth  #: of real ranks
         self._kept = kept  #: likewise
-        self._evaluations = Evaluations(sees_operators=not rank.is_simulated)
+        self._evaluations = Evaluations(sees_functions=not rank.is_simulated)
         self._invariants = StepInvariants()
         self._objects = LiveObjects()
         self._models = TrainedModels()
