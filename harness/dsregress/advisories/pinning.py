@@ -23,8 +23,8 @@ class PinAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_ruled_out(self) -> bool:
-        """True if each release has a fault that nothing ends."""
-        return not self.release and bool(self.newer) and all(answer.against for _, answer in self.newer)
+        """True if each release has a fault that nothing ends, or cannot be installed beside the others."""
+        return not self.release and bool(self.newer) and all(answer.verdict is Verdict.NO for _, answer in self.newer)
 
 
 def choose_release(advisories: Sequence[Advisory], job: KnownJob, package: str, releases: Sequence[str]) -> PinAnswer:

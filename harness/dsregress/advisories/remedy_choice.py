@@ -22,6 +22,7 @@ from dsregress.advisories.matching import (
     match_advisory,
     parsed,
 )
+from dsregress.versions.declared_requirements import new_conflicts
 
 
 class Arising(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,7 +59,9 @@ def ending_remedies(one: Matched, job: KnownJob, old: KnownJob | None = None) ->
     settings, and releases of other packages."""
     moved = {name for name, version in job.versions.items() if old is not None and old.versions.get(name) != version}
     remedies = (each for each in one.advisory.remedies if each.package not in moved)
-    return tuple(each for each in remedies if _ends(one.advisory, each, job))
+    return tuple(
+        each for each in (_installable(one.advisory, each, job) for each in remedies) if _ends(one.advisory, each, job)
+    )
 
 
 class RemedyChoice:
@@ -74,7 +77,7 @@ class RemedyChoice:
         found: list[tuple[bool, Remedy]] = []
         for remedy in ending:
             best, brought = remedy, self._brought(remedy)
-            for newer in self._newer(remedy) if brought else ():
+            for newer in _newer(self._advisories, remedy) if brought else ():
                 if _ends(one.advisory, newer, self._job) and (less := self._brought(newer)) < brought:
                     best, brought = newer, less
             if not any(_is_same(best, each) for _, each in found):
@@ -110,12 +113,24 @@ class RemedyChoice:
             if is_open and decides(one.advisory) and is_newly_matched(one, self._before):
                 yield one
 
-    def _newer(self, remedy: Remedy) -> Iterator[Remedy]:
-        """Yield the releases after that of a remedy."""
-        for version in known_versions(self._advisories, remedy.package) if remedy.version else ():
-            if parsed(version) > parsed(remedy.version):
-                text = remedy.text.replace(remedy.version, version)
-                yield msgspec.structs.replace(remedy, text=text, version=version)
+
+def _newer(advisories: Iterable[Advisory], remedy: Remedy) -> Iterator[Remedy]:
+    """Yield the releases after that of a remedy."""
+    for version in known_versions(advisories, remedy.package) if remedy.version else ():
+        if parsed(version) > parsed(remedy.version):
+            text = remedy.text.replace(remedy.version, version)
+            yield msgspec.structs.replace(remedy, text=text, version=version)
+
+
+def _installable(advisory: Advisory, remedy: Remedy, job: KnownJob) -> Remedy:
+    """Return the remedy; if its release cannot be installed beside the job's others, the next one that can, if any."""
+    tried = (each for each in (remedy, *_newer([advisory], remedy)) if _is_installable(each, job))
+    return next(tried, remedy)
+
+
+def _is_installable(remedy: Remedy, job: KnownJob) -> bool:
+    versions = {remedy.package: remedy.version} if remedy.package in job.versions and remedy.version else {}
+    return not new_conflicts(job.versions, job.changed(versions=versions).versions)
 
 
 def _is_same(one: Remedy, other: Remedy) -> bool:
@@ -134,5 +149,6 @@ def _with_remedy(job: KnownJob, remedy: Remedy) -> KnownJob | None:
 
 
 def _ends(advisory: Advisory, remedy: Remedy, job: KnownJob) -> bool:
+    """Return True if a remedy ends a problem of a job, and can be installed."""
     tried = _with_remedy(job, remedy)
-    return tried is not None and match_advisory(advisory, tried).match is Match.FREE
+    return tried is not None and _is_installable(remedy, job) and match_advisory(advisory, tried).match is Match.FREE

@@ -7,7 +7,7 @@ changes are named beside it, and never decide.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 
 import msgspec
@@ -28,6 +28,7 @@ from dsregress.advisories.matching import (
     parsed,
 )
 from dsregress.advisories.remedy_choice import Arising, RemedyChoice, ending_remedies, is_another_job
+from dsregress.versions.declared_requirements import ReleaseConflict, new_conflicts
 
 
 class Verdict(Enum):
@@ -59,6 +60,7 @@ class UpgradeAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
     verdict: Verdict
     against: tuple[Matched, ...] = ()  #: faults that nothing else ends
+    conflicts: tuple[ReleaseConflict, ...] = ()  #: between releases that the upgrade brings together
     conditions: tuple[SetBefore, ...] = ()
     arising: tuple[Arising, ...] = ()
     instead: Mapping[str, str] = {}  #: package -> the nearest release without those against it; empty if none is known
@@ -81,10 +83,15 @@ class UpgradeAnswer(msgspec.Struct, frozen=True, kw_only=True):
     ungrounded: tuple[str, ...] = ()  #: packages that change, all that is known of which depends on what was not stated
 
 
-def judge_upgrade(advisories: Sequence[Advisory], old: KnownJob, new: KnownJob) -> UpgradeAnswer:
-    """Return the verdict on going from a job to the same one with other releases."""
-    answer = _judged(advisories, old, new, match_advisories(advisories, old))
+def judge_upgrade(
+    advisories: Sequence[Advisory], old: KnownJob, new: KnownJob, together: Collection[str] = ()
+) -> UpgradeAnswer:
+    """Return the verdict on going from a job to the same one with other releases. What packages that change ``together``
+    require of each other is left to the verdict on all of them."""
+    answer = _judged(advisories, old, new, match_advisories(advisories, old), together)
     instead, conditions = _instead(advisories, old, new, answer) if answer.verdict is Verdict.NO else ({}, ())
+    if conditions:
+        conditions = _chosen_conditions(RemedyChoice(advisories, new.changed(versions=instead)), conditions)
     skipped = tuple(_skipped(advisories, old, new, answer))
     return msgspec.structs.replace(
         _advised(advisories, new, answer), instead=instead, instead_conditions=conditions, skipped=skipped
@@ -106,10 +113,7 @@ def judge_release(advisories: Sequence[Advisory], job: KnownJob, package: str) -
 def _advised(advisories: Sequence[Advisory], job: KnownJob, answer: UpgradeAnswer) -> UpgradeAnswer:
     """Return the answer with the remedies to name for its reasons, and what comes with them."""
     choice = RemedyChoice(advisories, job)
-    conditions = tuple(
-        SetBefore(matched=choice.advised(one.matched), remedies=choice.chosen(one.matched, one.remedies))
-        for one in answer.conditions
-    )
+    conditions = _chosen_conditions(choice, answer.conditions)
     return msgspec.structs.replace(
         answer,
         against=tuple(map(choice.advised, answer.against)),
@@ -119,7 +123,20 @@ def _advised(advisories: Sequence[Advisory], job: KnownJob, answer: UpgradeAnswe
     )
 
 
-def _judged(advisories: Sequence[Advisory], old: KnownJob, new: KnownJob, matched: Iterable[Matched]) -> UpgradeAnswer:
+def _chosen_conditions(choice: RemedyChoice, conditions: Iterable[SetBefore]) -> tuple[SetBefore, ...]:
+    return tuple(
+        SetBefore(matched=choice.advised(one.matched), remedies=choice.chosen(one.matched, one.remedies))
+        for one in conditions
+    )
+
+
+def _judged(
+    advisories: Sequence[Advisory],
+    old: KnownJob,
+    new: KnownJob,
+    matched: Iterable[Matched],
+    together: Collection[str] = (),
+) -> UpgradeAnswer:
     """Return the verdict without a release to go to instead, and without those to skip. ``matched`` are the answers for the
     old job.
 
@@ -129,19 +146,7 @@ def _judged(advisories: Sequence[Advisory], old: KnownJob, new: KnownJob, matche
     before = {one.advisory.id: one for one in matched}
     after = match_advisories(advisories, new)
     concerned = [one for one in after if one.match is Match.CONCERNED]
-    against: list[Matched] = []
-    conditions: list[SetBefore] = []
-    kept: list[Matched] = []
-    for one in (each for each in concerned if decides(each.advisory)):
-        is_new = before[one.advisory.id].match is not Match.CONCERNED
-        remedies = tuple(each for each in ending_remedies(one, new, old) if not is_another_job(each))
-        is_leak = one.advisory.kind is AdvisoryKind.LEAKS
-        if (remedies and (is_new or ends_the_job(one.advisory))) or (is_leak and is_new):
-            conditions.append(SetBefore(matched=one, remedies=remedies))
-        elif is_new and one.advisory.kind is not AdvisoryKind.DEFAULT_CHANGED:
-            against.append(one)
-        elif one.advisory.ruling is Ruling.FAULT:
-            kept.append(one)
+    against, conditions, kept = _sorted_faults(concerned, before, old, new)
     named = {one.advisory.id for one in (*against, *kept, *(each.matched for each in conditions))}
     others = [one for one in concerned if one.advisory.id not in named and is_newly_matched(one, before)]
     open_ones = [one for one in after if one.match in (Match.DEPENDS, Match.UNKNOWN) and is_newly_matched(one, before)]
@@ -156,15 +161,19 @@ def _judged(advisories: Sequence[Advisory], old: KnownJob, new: KnownJob, matche
     ]
     depends = tuple(one for one in open_ones if _is_question(one))
     hinges = tuple(_hinges(depends, new))
+    conflicts = [
+        one for one in new_conflicts(old.versions, new.versions) if not {one.package, one.other} <= {*together}
+    ]
     return UpgradeAnswer(
         verdict=_reached_verdict(
-            against,
+            [*conflicts, *against],
             conditions,
             is_known=not hinges
             and not any(is_beyond or one.beside_affected for one in unknown)
             and (not changed or uncovered != tuple(changed)),
         ),
         against=tuple(against),
+        conflicts=tuple(conflicts),
         conditions=tuple(conditions),
         depends=depends,
         hinges=hinges,
@@ -178,6 +187,26 @@ def _judged(advisories: Sequence[Advisory], old: KnownJob, new: KnownJob, matche
         uncovered=uncovered,
         ungrounded=tuple(name for name in changed if coverage[name] is Match.DEPENDS),
     )
+
+
+def _sorted_faults(
+    concerned: Iterable[Matched], before: Mapping[str, Matched], old: KnownJob, new: KnownJob
+) -> tuple[list[Matched], list[SetBefore], list[Matched]]:
+    """Return those that are against an upgrade, its conditions, and those of both jobs that no remedy ends."""
+    against: list[Matched] = []
+    conditions: list[SetBefore] = []
+    kept: list[Matched] = []
+    for one in (each for each in concerned if decides(each.advisory)):
+        is_new = before[one.advisory.id].match is not Match.CONCERNED
+        remedies = tuple(each for each in ending_remedies(one, new, old) if not is_another_job(each))
+        is_leak = one.advisory.kind is AdvisoryKind.LEAKS
+        if (remedies and (is_new or ends_the_job(one.advisory))) or (is_leak and is_new):
+            conditions.append(SetBefore(matched=one, remedies=remedies))
+        elif is_new and one.advisory.kind is not AdvisoryKind.DEFAULT_CHANGED:
+            against.append(one)
+        elif one.advisory.ruling is Ruling.FAULT:
+            kept.append(one)
+    return against, conditions, kept
 
 
 def _hinges(depends: Sequence[Matched], job: KnownJob) -> Iterator[Matched]:
@@ -210,7 +239,9 @@ def _is_beyond(advisories: Sequence[Advisory], old: KnownJob, new: KnownJob) -> 
     return False
 
 
-def _reached_verdict(against: Sequence[Matched], conditions: Sequence[SetBefore], *, is_known: bool) -> Verdict:
+def _reached_verdict(
+    against: Sequence[Matched | ReleaseConflict], conditions: Sequence[SetBefore], *, is_known: bool
+) -> Verdict:
     if against:
         return Verdict.NO
     if not is_known:
@@ -255,6 +286,7 @@ def _partner_versions(against: Sequence[Matched], package: str) -> Iterator[str]
 def _changed_packages(old: KnownJob, new: KnownJob, answer: UpgradeAnswer) -> list[str]:
     """Return the packages that the upgrade changes and that those against it are about."""
     about = {name for one in answer.against for name in packages_of_advisory(one.advisory)}
+    about |= {name for one in answer.conflicts for name in (one.package, one.other)}
     return [name for name, version in new.versions.items() if name in about and old.versions.get(name) != version]
 
 

@@ -23,6 +23,7 @@ from dsregress.advisories.upgrading import judge_upgrade
 from dsregress.cli import options
 from dsregress.cli.configured_job import WHERE, completed_job, configured_packages
 from dsregress.cli.ignored_advisories import heeded_advisories
+from dsregress.cli.lines import print_note
 from dsregress.cli.measured_changes import measure_changes
 from dsregress.cli.named_cells import declared_scenario, workload_if_here
 from dsregress.cli.named_files import STDIN, read_named
@@ -40,6 +41,7 @@ from dsregress.report.answers.upgrade_answer import TogetherAnswer, UpgradeAnswe
 from dsregress.run import available_workloads, pipeline, targets
 from dsregress.store import Store
 from dsregress.versions import installed
+from dsregress.versions.declared_requirements import newest_together
 from dsregress.versions.installed import InstalledPackages
 from dsregress.wording import commands
 from dsregress.wording.quantities import listing, plural
@@ -119,7 +121,7 @@ def upgrade_command(
     mine = [package for package in packages if package in found.versions]
     if not mine:
         raise _nothing_known(source, packages, found)
-    goals = _goals(wanted, under_test, mine, source)
+    goals = _goals(wanted, under_test, {package: found.versions[package] for package in mine}, source)
     ways = {package: way(package, found.versions, goal, known) for package, goal in goals.items()}
     evidence = _StoredEvidence(store=store, settings=settings, scenario=scenario, card=job.card)
     upgrades = [
@@ -162,10 +164,11 @@ def _workload(
 
 
 def exit_code_of_upgrades(answers: Iterable[UpgradeAnswers], together: TogetherAnswer | None = None) -> int:
-    """Return the exit code that the command's help describes."""
-    verdicts = {verdict.name for one in answers for verdict in one.deciding}
-    if together is not None:
-        verdicts.add(together.advised.verdict.name)
+    """Return the exit code that the command's help describes. Of packages that go together, the advisories decide by the
+    verdict on all of them, whatever each alone would have."""
+    verdicts = {verdict.name for one in answers for verdict in one.measured_deciding}
+    advised = [one.advised for one in answers if one.advised is not None] if together is None else [together.advised]
+    verdicts |= {one.verdict.name for one in advised}
     if verdicts & {UpgradeVerdict.NO.name, UpgradeVerdict.IF_SET.name}:
         return EXIT_REGRESSION
     return EXIT_NOTHING_MEASURED if UpgradeVerdict.UNKNOWN.name in verdicts else EXIT_OK
@@ -176,11 +179,13 @@ def _upgrade_answers(
 ) -> list[UpgradeAnswers]:
     """Return the answers for each package: of the advisories, if they are about it, and of what was measured."""
     found = []
+    upgrades = tuple(upgrades)
+    changing = {one.package for one in upgrades if one.target not in (LATEST, one.installed)}
     for one in upgrades:
         answer, new = None, job
         if one.package in known_packages(advisories) and one.target not in (LATEST, one.installed):
             new = job.going_to({one.package: one.target})
-            answer = judge_upgrade(advisories, job.job, new.job)
+            answer = judge_upgrade(advisories, job.job, new.job, changing)
         found.append(UpgradeAnswers(measured=one, is_named=is_named, advised=answer, old=job, new=new))
     return found
 
@@ -188,10 +193,11 @@ def _upgrade_answers(
 def _together(
     advisories: Sequence[Advisory], job: StatedJob, answers: Sequence[UpgradeAnswers]
 ) -> TogetherAnswer | None:
-    """Return the answer for all packages that the advisories are about and that change; None if that is one, or none."""
-    goals = {one.measured.package: one.measured.target for one in answers if one.advised is not None}
-    if len(goals) < 2:
+    """Return the answer for all packages that change; None if that is one, or if the advisories are about none of them."""
+    changing = [one for one in answers if one.measured.target not in (LATEST, one.measured.installed)]
+    if len(changing) < 2 or all(one.advised is None for one in changing):
         return None
+    goals = {one.measured.package: one.measured.target for one in changing}
     new = job.going_to(goals)
     return TogetherAnswer(advised=judge_upgrade(advisories, job.job, new.job), old=job, new=new)
 
@@ -234,8 +240,9 @@ def _nothing_known(source: str, packages: Sequence[str], found: InstalledPackage
     return NothingMeasured(what, where=source, hint="use the output of `pip freeze`")
 
 
-def _goals(wanted: Sequence[str], under_test: str, mine: Sequence[str], source: str) -> dict[str, str]:
-    """Return package -> the version to go to; `LATEST` if no release of it is known. Raise UsageError."""
+def _goals(wanted: Sequence[str], under_test: str, mine: Mapping[str, str], source: str) -> dict[str, str]:
+    """Return package -> the version to go to, for the packages that are installed; `LATEST` if no release of it is known.
+    The latest releases are the newest that go together. Raise UsageError."""
     specs: dict[str, str] = {}
     for text in wanted or (LATEST,):
         name, equals, version = (part.strip() for part in text.partition("=="))
@@ -250,7 +257,12 @@ def _goals(wanted: Sequence[str], under_test: str, mine: Sequence[str], source: 
         if package not in mine:
             raise UsageError(f"{source} has no release of {package}", where="--to", hint=f"it pins {', '.join(mine)}")
         specs[package] = version if equals else name
-    return {package: _goal_release(package, specs[package]) for package in mine if package in specs}
+    goals = {package: _goal_release(package, specs[package]) for package in mine if package in specs}
+    latest = {package for package, version in goals.items() if specs[package] == LATEST and version != LATEST}
+    goals, conflicts = newest_together(mine, goals, latest)
+    for one in conflicts:
+        print_note(f"not the latest of each: {one.text}")
+    return goals
 
 
 def _goal_release(package: str, spec: str) -> str:

@@ -58,6 +58,10 @@ class Installer(PackageCommands):
         """See `dsregress.envs.package_index.upload_day`."""
         return package_index.upload_day(self, package, version)
 
+    def declared_requirements(self, package: str, version: str) -> list[str] | None:
+        """See `dsregress.envs.package_index.declared_requirements`."""
+        return package_index.declared_requirements(self, package, version)
+
     def cpu_builds(self, requirements: Sequence[str], python: str) -> CpuBuilds:
         """See `dsregress.envs.package_index.find_cpu_builds`."""
         return package_index.find_cpu_builds(self, requirements, python)

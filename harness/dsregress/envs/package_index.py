@@ -115,6 +115,17 @@ def upload_day(commands: PackageCommands, package: str, version: str) -> str:
     return min((file["upload-time"].date().isoformat() for file in files if "upload-time" in file), default="")
 
 
+def declared_requirements(commands: PackageCommands, package: str, version: str) -> list[str] | None:
+    """Return the requirements in a wheel's metadata; None if a release has no wheel. Install nothing."""
+    options = ["--dry-run", "--no-deps", "--ignore-installed", "--only-binary", ":all:", "--quiet", "--report", "-"]
+    python = ["--python-version", "3.12", "--target", "unused"]  # pip takes another Python's wheels only for a target
+    done = commands.run_pip("install", *options, *python, f"{package}=={version}")
+    if done.returncode != 0:
+        return None
+    (installed,) = json.loads(done.stdout)["install"]
+    return list(installed["metadata"].get("requires_dist", ()))
+
+
 def find_cpu_builds(commands: PackageCommands, requirements: Sequence[str], python: str) -> CpuBuilds:
     """Return the requirements that yield CPU builds of torch, and of its companions, at the versions that a lock pins; by
     package, as far as they are available."""

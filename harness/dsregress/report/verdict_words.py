@@ -16,6 +16,7 @@ from dsregress.report.advisory_words import remedy_request
 from dsregress.wording.quantities import enumeration, listing, plural
 
 _FEW_QUESTIONS = 2
+_SHORT_QUESTIONS = 80  # characters
 _MOST_CHANGES = 2
 _MOST_UNCOVERED = 3
 
@@ -72,12 +73,13 @@ def provisos_text(answer: UpgradeAnswer) -> str:
 
 
 def _named_questions(questions: Sequence[Question]) -> list[Question]:
-    """Return the first of those that everybody can answer, without such that another one of them decides as well."""
+    """Return the first of those that everybody can answer, without such that another one of them decides as well, and no
+    more than one if they are long."""
     common = [one for one in questions if one.is_common]
     facts = [{condition_text(each) for each in one.conditions} for one in common]
-    return [one for one, mine in zip(common, facts, strict=True) if not any(each < mine for each in facts)][
-        :_FEW_QUESTIONS
-    ]
+    named = [one for one, mine in zip(common, facts, strict=True) if not any(each < mine for each in facts)]
+    is_short = sum(len(question_words(one)) for one in named[:_FEW_QUESTIONS]) <= _SHORT_QUESTIONS
+    return named[: _FEW_QUESTIONS if is_short else 1]
 
 
 def basis_text(answer: UpgradeAnswer) -> str:
@@ -125,7 +127,8 @@ def question_words(question: Question) -> str:
 
 def _verdict_text(answer: UpgradeAnswer, old: StatedJob, new: StatedJob) -> str:
     if answer.verdict is Verdict.NO:
-        return f"no: {_first_title(answer.against)}; {_instead(answer, old)}"
+        titles = [*(one.text for one in answer.conflicts), *(one.advisory.title for one in answer.against)]
+        return f"no: {_first_of(titles)}; {_instead(answer, old)}"
     if answer.verdict is Verdict.UNKNOWN:
         settings = _to_set(answer.conditions)
         return f"{_unknown_text(answer, old, new)}{f'; in any case {settings}' if settings else ''}"
@@ -166,21 +169,38 @@ def _rests_on_less(answer: UpgradeAnswer) -> bool:
 
 
 def _first_title(found: Sequence[Matched]) -> str:
-    more = f" and {len(found) - 1} more" if len(found) > 1 else ""
-    return f"{found[0].advisory.title}{more}"
+    return _first_of([one.advisory.title for one in found])
+
+
+def _first_of(titles: Sequence[str]) -> str:
+    return f"{titles[0]} and {len(titles) - 1} more" if len(titles) > 1 else titles[0]
 
 
 def _instead(answer: UpgradeAnswer, old: StatedJob) -> str:
     """Return where to go; another job, such as another ZeRO stage, only if there is no release."""
+    beside = _beside(answer, old)
     if answer.instead:
         settings = _to_set(answer.instead_conditions, where="")
         release = listing([f"{name} {version}" for name, version in answer.instead.items()])
-        return f"go to {release}{f' and {settings}' if settings else ''}"
+        return f"go to {release}{f' and {settings}' if settings else ''}{f', or {beside}' if beside else ''}"
+    if beside:
+        return beside
     packages = {name for one in answer.against for name in packages_of_advisory(one.advisory)}
+    packages |= {name for one in answer.conflicts for name in (one.package, one.other)}
     stay = listing([f"{name} {version}" for name, version in old.versions.items() if name in packages])
     others = [each for one in answer.against for each in one.advisory.remedies if each.fact and is_another_job(each)]
     setting = f", or {remedy_request(others[0])}" if others and len(answer.against) == 1 else ""
     return f"no release to go to is known, stay at {stay}{setting}"
+
+
+def _beside(answer: UpgradeAnswer, old: StatedJob) -> str:
+    """Return the releases of packages that stay with which the upgrade could be installed, if nothing else is against it:
+    ``use transformers 4.56.2 as well``."""
+    stay = [old.versions.get(one.other) == one.other_version and one.nearest for one in answer.conflicts]
+    if answer.against or not all(stay):
+        return ""
+    releases = dict.fromkeys(f"{one.other} {one.nearest}" for one in answer.conflicts)
+    return f"use {enumeration(list(releases))} as well" if releases else ""
 
 
 def _any_remedy(remedies: Sequence[Remedy]) -> str:

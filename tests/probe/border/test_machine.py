@@ -186,3 +186,28 @@ def test_every_fault_says_what_to_do() -> None:
 def test_a_clock_that_python_cannot_count_is_the_machines() -> None:
     assert machine.of_error(OverflowError("timestamp too large to convert to C _PyTime_t")) == machine.CLOCK
     assert machine.of_error(OverflowError("timestamp out of range for platform time_t")) == ""
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "RuntimeError: DataLoader worker (pid(s) 12, 13) exited unexpectedly",
+        "RuntimeError: DataLoader worker (pid 12) is killed by signal: Killed. ",
+        "BrokenProcessPool: A process in the process pool was terminated abruptly while the future was running or pending.",
+        "RuntimeError: One of the subprocesses has abruptly died during map operation.",
+        "TerminatedWorkerError: A worker process managed by the executor was unexpectedly terminated.",
+    ],
+)
+def test_a_process_that_is_lost_while_the_kernel_kills_for_memory_is_the_machines(
+    message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "kernel_out_of_memory_kills", lambda: 3)
+    assert machine.of_lost_process(message, kills_before=2) == machine.MEMORY
+    assert machine.of_lost_process(message, kills_before=3) == ""
+    assert machine.of_lost_process("ValueError: another failure", kills_before=2) == ""
+
+
+def test_a_loaders_worker_without_shared_memory_is_the_machines() -> None:
+    said = "DataLoader worker (pid 12) is killed by signal: Bus error. "
+    said += "It is possible that dataloader's workers are out of shared memory."
+    assert machine.of_error(RuntimeError(said)) == machine.DISK_FULL

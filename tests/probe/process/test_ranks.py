@@ -15,10 +15,11 @@ from typing import Any
 
 import pytest
 
+from dsregress.probe.border import machine
 from dsregress.probe.border.machine import DISK_FULL, KILLED
 from dsregress.probe.border.wire import RoundCost
 from dsregress.probe.harness_fault import HarnessFault
-from dsregress.probe.process import whereabouts
+from dsregress.probe.process import silent_work, whereabouts
 from dsregress.probe.process.channel import Channel
 from dsregress.probe.process.ranks import CellEnded, EnoughRounds, Ranks, TimedRound
 from vgpu.allocator.model import AllocatorSettings, CachingAllocator
@@ -261,9 +262,9 @@ def test_ranks_that_wait_for_one_another_are_not_waited_for(tmp_path: Path, coll
     assert fault.whereabouts == ["ranks 0 and 1: distributed_c10d.py:all_reduce"]
 
 
-@pytest.mark.parametrize("busy", [False, True])
+@pytest.mark.parametrize(("busy", "outcome"), [(False, "timed_out"), (True, "still_working")])
 def test_ranks_that_wait_for_one_that_does_something_else_are(
-    tmp_path: Path, collective: Callable[[], None], busy: bool
+    tmp_path: Path, collective: Callable[[], None], busy: bool, outcome: str
 ) -> None:
     def body(rank: int, channel: Channel) -> None:
         channel.send({"at": "stage", "stage": "step"})
@@ -272,7 +273,64 @@ def test_ranks_that_wait_for_one_that_does_something_else_are(
                 time.sleep(600)
         collective()
 
-    assert ended(body, tmp_path, timeout_s=2.0).outcome == "timed_out"
+    assert ended(body, tmp_path, timeout_s=1.0).outcome == outcome
+
+
+def compute_in_a_process_of_its_own(for_s: float) -> None:
+    if not os.fork():
+        until = time.monotonic() + for_s
+        while time.monotonic() < until:
+            pass
+        os._exit(0)
+
+
+def test_a_rank_that_waits_for_its_data_workers_is_waited_for_while_they_compute(tmp_path: Path) -> None:
+    def load(rank: int, channel: Channel) -> None:
+        channel.send({"at": "stage", "stage": "init"})
+        compute_in_a_process_of_its_own(for_s=2.5)
+        time.sleep(2.6)
+        channel.send({"at": "measured", "imported": []})
+
+    beats: list[str] = []
+    with Ranks(load, range(2), 2, tmp_path, {}, 0.5, beats.append) as ranks:
+        ranks.measured()
+    assert len(beats) >= 4  # so that the cell is not taken for hung either
+
+
+def test_a_rank_whose_data_workers_have_ended_without_a_word_is_timed_out(tmp_path: Path) -> None:
+    def load(rank: int, channel: Channel) -> None:
+        channel.send({"at": "stage", "stage": "init"})
+        compute_in_a_process_of_its_own(for_s=0.7)
+        time.sleep(600)
+
+    assert ended(load, tmp_path, timeout_s=0.5).outcome == "timed_out"
+
+
+def test_a_loaders_worker_that_the_kernel_killed_for_memory_is_no_failure_of_the_release(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kills = iter([2, 3, 3])
+    monkeypatch.setattr(machine, "kernel_out_of_memory_kills", lambda: next(kills))
+
+    def load(rank: int, channel: Channel) -> None:
+        raise RuntimeError("DataLoader worker (pid(s) 12) exited unexpectedly")
+
+    fault = ended(load, tmp_path)
+    assert (fault.outcome, fault.machine_fault) == ("machine_fault", machine.MEMORY)
+
+
+def test_a_rank_with_a_gpu_may_only_wait_for_it_while_it_computes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(silent_work, "_GPUS", (str(tmp_path / "gpu"),))
+
+    def wait_for_the_gpu(rank: int, channel: Channel) -> None:
+        channel.send({"at": "stage", "stage": "backward"})
+        with (tmp_path / "gpu0").open("w"):
+            while True:
+                pass
+
+    assert ended(wait_for_the_gpu, tmp_path, timeout_s=0.5).outcome == "timed_out"
 
 
 def test_ranks_with_others_on_another_machine_are_given_all_of_their_time_and_waited_for_at_rest(
@@ -294,7 +352,7 @@ def test_ranks_with_others_on_another_machine_are_given_all_of_their_time_and_wa
     with Ranks(body, [0], 2, tmp_path, {}, 2.0) as ranks, pytest.raises(CellEnded) as caught:
         ranks.measured()
     assert caught.value.outcome == "timed_out"
-    assert len(waits) <= 2  # one for its stage, one for the silence
+    assert len(waits) <= 3  # one for its stage, one for the silence, one to see that it does not compute
 
 
 def test_where_a_rank_is_stays_unknown_once_its_folder_is_gone(tmp_path: Path) -> None:

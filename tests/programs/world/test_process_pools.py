@@ -8,6 +8,10 @@ from multiprocessing.pool import ThreadPool
 
 import pytest
 
+pytest.importorskip("torch")
+
+from torch.utils.data import DataLoader
+
 from dsregress.programs.world import process_pools
 
 
@@ -25,6 +29,14 @@ def test_a_pool_has_no_more_processes_than_the_machine_has_processors() -> None:
             assert pool._processes == 1
         with ProcessPoolExecutor(max_workers=48) as executor:
             assert executor._max_workers == 2
+
+
+def test_a_data_loader_has_no_more_workers_than_the_machine_has_processors() -> None:
+    with process_pools.capped_pools():
+        loader = DataLoader(range(6), batch_size=2, num_workers=48)  # type: ignore[arg-type]
+        assert loader.num_workers == 2
+        assert [batch.tolist() for batch in loader] == [[0, 1], [2, 3], [4, 5]]
+        assert DataLoader(range(6)).num_workers == 0  # type: ignore[arg-type]
 
 
 def test_threads_are_as_many_as_ever() -> None:

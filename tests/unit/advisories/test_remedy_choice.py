@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from dsregress.advisories.advisory import Advisory, AdvisoryKind, Remedy
 from dsregress.advisories.auditing import Audit, audit_job
 from dsregress.advisories.matching import KnownJob
+from dsregress.versions import declared_requirements
 from tests.builders.advisories import advisory
 
 #: Of the problem: 0.17.0 and 0.18.0 have it, 0.19.0 ends it.
@@ -53,6 +56,20 @@ def test_a_release_with_another_fault_comes_last_and_is_said_to_have_it() -> Non
     found = audited(advisory(remedies=[TO_FIXED, BEFORE]), other)
     assert told(found) == ["use 0.16.0", "use 0.19.0"]
     assert [(one.remedy.text, one.matched.advisory.id) for one in found.arising] == [("use 0.19.0", "DSR-2026-0002")]
+
+
+def test_a_release_that_cannot_be_installed_beside_the_others_gives_way_to_one_that_can_or_is_not_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    declared = {"openrlhf": {"0.8.0": ["deepspeed!=0.19.0"], "0.9.0": ["deepspeed==0.18.0"]}}
+    monkeypatch.setattr(declared_requirements, "known_requirements", lambda: declared)
+    problem = advisory(remedies=[TO_FIXED, BEFORE], unaffected=["0.16.0", "0.19.0", "0.20.0"])
+    job = KnownJob(versions={"deepspeed": "0.18.0"})
+    found = {
+        release: told(audit_job([problem], job.changed(versions={"openrlhf": release})))
+        for release in ("0.7.0", "0.8.0", "0.9.0")
+    }
+    assert found == {"0.7.0": ["use 0.19.0", "use 0.16.0"], "0.8.0": ["use 0.20.0", "use 0.16.0"], "0.9.0": []}
 
 
 def test_two_remedies_that_give_way_to_one_release_are_named_once() -> None:

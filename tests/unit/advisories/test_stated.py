@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,27 @@ def test_a_schedule_without_its_highest_rate_says_so(tmp_path: Path, rate: dict[
 def test_two_half_precisions_at_once_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="enables bf16 and fp16; DeepSpeed takes one of them"):
         of_file(tmp_path, {"zero_optimization": {"stage": 2}, "fp16": {"enabled": True}, "bf16": {"enabled": True}})
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("bf16", True, 'bf16: is true, where DeepSpeed takes a section; write {"enabled": true}'),
+        ("fp16", "auto", 'fp16: is "auto", where DeepSpeed takes a section; write {"enabled": true}'),
+        ("zero_optimization", 3, 'zero_optimization: is 3, where DeepSpeed takes a section; write {"stage": 3}'),
+    ],
+)
+def test_a_value_where_deepspeed_takes_a_section_is_refused(tmp_path: Path, key: str, value: object, said: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(said)):
+        of_file(tmp_path, {"zero_optimization": {"stage": 2}, "steps_per_print": 1, key: value})
+
+
+def test_the_old_switch_of_zero_is_its_first_stage(tmp_path: Path) -> None:
+    assert of_file(tmp_path, {"zero_optimization": True})["zero_stage"].value == 1
+
+
+def test_a_trainers_options_are_no_configuration_of_deepspeed(tmp_path: Path) -> None:
+    assert "zero_stage" not in of_file(tmp_path, {"bf16": True, "train_batch_size": 8, "gradient_clipping": 1.0})
 
 
 @pytest.mark.parametrize("stage", [5, -1, "three", 2.5])
@@ -358,9 +380,9 @@ def test_a_file_that_is_no_configuration_is_refused(tmp_path: Path, name: str, c
     [
         (
             "ds.json",
-            ("zero_optimization", "bf16", "fp16", "scheduler", "gradient_clipping", "data_types", "checkpoint"),
+            ("scheduler", "gradient_clipping", "data_types", "checkpoint", "gradient_accumulation_steps", "optimizer"),
         ),
-        ("ds.json", ("gradient_accumulation_steps", "torch_autocast", "optimizer", "communication_data_type")),
+        ("ds.json", ("communication_data_type",)),
         ("a.yaml", ("deepspeed_config", "num_processes", "mixed_precision", "use_cpu")),
         ("t.yaml", ("finetuning_type", "stage", "rl", "lora_rank", "warmup_steps", "gradient_checkpointing", "bf16")),
     ],

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from dsregress.advisories.advisory import Advisory, AdvisoryKind, Remedy, Ruling
 from dsregress.advisories.matching import KnownJob, Matched
 from dsregress.advisories.upgrading import UpgradeAnswer, Verdict, judge_upgrade
+from dsregress.versions import declared_requirements
 from tests.builders.advisories import advisory
 
 TO_FIXED = Remedy(text="use 0.19.0", package="deepspeed", version="0.19.0")
@@ -249,3 +252,54 @@ def test_the_installed_release_is_not_the_one_to_go_to() -> None:
     crash = advisory(2, kind=AdvisoryKind.CRASHES, affected=["0.18.0", "0.18.5"], unaffected=["0.17.0", "0.19.0"])
     found = going([wrong, crash], old="0.18.0", new="0.17.0")
     assert (found.verdict, found.instead) == (Verdict.NO, {"deepspeed": "0.19.0"})
+
+
+REQUIREMENTS = {
+    "trl": {"0.20.0": ["transformers>=4.53.2"], "1.16.0": ["transformers>=4.56.2"]},
+    "transformers": {"4.53.2": [], "4.56.2": []},
+}
+
+
+def test_a_release_that_cannot_be_installed_beside_the_others_is_ruled_out_for_one_that_can(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(declared_requirements, "known_requirements", lambda: REQUIREMENTS)
+    known = advisory(package="trl", affected=["0.9.0"], unaffected=["0.19.0", "0.20.0", "1.16.0"])
+    old = KnownJob(versions={"trl": "0.19.0", "transformers": "4.53.2"})
+    found = judge_upgrade([known], old, old.changed(versions={"trl": "1.16.0"}))
+    assert (found.verdict, [one.text for one in found.conflicts], found.instead) == (
+        Verdict.NO,
+        ["trl 1.16.0 requires transformers>=4.56.2, not 4.53.2"],
+        {"trl": "0.20.0"},
+    )
+
+
+def test_packages_that_go_together_are_judged_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(declared_requirements, "known_requirements", lambda: REQUIREMENTS)
+    known = advisory(package="trl", affected=["0.9.0"], unaffected=["0.19.0", "0.20.0", "1.16.0"])
+    old = KnownJob(versions={"trl": "0.19.0", "transformers": "4.53.2"})
+    alone = judge_upgrade([known], old, old.changed(versions={"trl": "1.16.0"}), together=["trl", "transformers"])
+    both = judge_upgrade([known], old, old.changed(versions={"trl": "1.16.0", "transformers": "4.56.2"}))
+    assert (alone.verdict, both.verdict) == (Verdict.YES, Verdict.YES)
+
+
+def test_what_to_set_for_the_release_to_go_to_brings_no_other_fault_if_another_remedy_does_not() -> None:
+    against = advisory(affected=["0.18.0"], unaffected=["0.16.0", "0.19.0"])
+    crash = advisory(
+        2,
+        kind=AdvisoryKind.CRASHES,
+        affected=["0.19.0"],
+        unaffected=["0.16.0", "0.18.0"],
+        needs={"overlap_comm": ([True], [False]), "contiguous_gradients": ([True], [False])},
+        remedies=[
+            Remedy(text="turn overlap_comm off", fact="overlap_comm", value=False),
+            Remedy(text="turn contiguous_gradients off", fact="contiguous_gradients", value=False),
+        ],
+    )
+    brought = advisory(3, affected=["0.19.0"], unaffected=["0.16.0"], needs={"overlap_comm": ([False], [True])})
+    found = going([against, crash, brought], overlap_comm=True, contiguous_gradients=True)
+    assert found.instead == {"deepspeed": "0.19.0"}
+    assert [remedy.fact for one in found.instead_conditions for remedy in one.remedies] == [
+        "contiguous_gradients",
+        "overlap_comm",
+    ]

@@ -383,12 +383,14 @@ def test_two_files_that_pin_a_package_differently_are_refused(say: Say, tmp_path
 def llamafactory_pins(tmp_path: Path) -> str:
     """Return a file that pins LLaMA-Factory, which has no option of its own."""
     file = tmp_path / "llamafactory.txt"
-    file.write_text("deepspeed==0.16.4\ntransformers==4.49.0\nllamafactory==0.9.1\ntrl==0.26.2\nnumpy==1.26.4\n")
+    file.write_text("deepspeed==0.16.4\ntransformers==4.55.4\nllamafactory==0.9.4\ntrl==0.24.0\nnumpy==1.26.4\n")
     return str(file)
 
 
-def test_what_a_job_gains_by_a_package_is_known_of_that_package(llamafactory_pins: str) -> None:
-    said = CliRunner().invoke(cli, ["audit", "-r", llamafactory_pins, "--to", "llamafactory==0.9.5"])
+def test_what_a_job_gains_by_a_package_is_known_of_that_package(tmp_path: Path) -> None:
+    pins = tmp_path / "pins.txt"
+    pins.write_text("deepspeed==0.16.4\ntransformers==4.52.4\nllamafactory==0.9.3\nnumpy==1.26.4\n")
+    said = CliRunner().invoke(cli, ["audit", "-r", str(pins), "--to", "llamafactory==0.9.4"])
     assert "DSR-2026-0081" in said.stdout
     assert "no advisory is known to be about llamafactory" not in said.stdout
 
@@ -396,9 +398,19 @@ def test_what_a_job_gains_by_a_package_is_known_of_that_package(llamafactory_pin
 def test_the_command_that_measures_names_all_that_advisories_know_of(llamafactory_pins: str) -> None:
     said = CliRunner().invoke(cli, ["audit", "-r", llamafactory_pins, "--to", "llamafactory==0.9.5"])
     assert (
-        "measure it: dsregress regress --with llamafactory=0.9.1,0.9.5 --deepspeed 0.16.4 --transformers 4.49.0 "
-        "--with trl=0.26.2 --baseline llamafactory==0.9.1 --program 'YOUR LAUNCH LINE'\n"
+        "measure it: dsregress regress --with llamafactory=0.9.4,0.9.5 --deepspeed 0.16.4 --transformers 4.55.4 "
+        "--with trl=0.24.0 --baseline llamafactory==0.9.4 --program 'YOUR LAUNCH LINE'\n"
     ) in said.stdout
+
+
+def test_an_upgrade_that_cannot_be_installed_says_what_is_required_and_which_release_would_do(
+    llamafactory_pins: str,
+) -> None:
+    said = CliRunner().invoke(cli, ["audit", "-r", llamafactory_pins, "--to", "transformers==5.24.0"])
+    first, _, conflict, remedy, *_ = said.stdout.splitlines()
+    required = "llamafactory 0.9.4 requires transformers!=4.52.0,!=4.57.0,<=4.57.1,>=4.51.0, not 5.24.0"
+    assert first.startswith(f"transformers 4.55.4 -> 5.24.0: no: {required}; go to transformers 4.")
+    assert (conflict, remedy) == (f"cannot be installed together: {required}", "  remedy: use transformers 4.57.1")
 
 
 def test_a_configuration_is_no_list_of_packages(say: Say, tmp_path: Path) -> None:

@@ -218,3 +218,21 @@ def test_a_package_that_only_advisories_know_can_be_upgraded(package: str, versi
 def test_a_build_for_a_card_is_its_release() -> None:
     lines = [say("torch==2.9.1\n", "--to", f"torch==2.13.0{build}").stdout.splitlines()[0] for build in ("", "+cu126")]
     assert lines[0] == lines[1]
+
+
+def test_latest_releases_that_cannot_be_installed_together_give_way_and_say_so() -> None:
+    said = say("openrlhf==0.8.5\ndeepspeed==0.17.1\ntransformers==4.52.4\n")
+    assert said.stderr.splitlines()[:2] == [
+        "dsregress: not the latest of each: openrlhf 0.11.2 requires deepspeed==0.19.6, not 0.19.8",
+        "dsregress: not the latest of each: openrlhf 0.11.2 requires transformers==5.15.0, not 5.24.0",
+    ]
+    assert said.stdout.startswith("together: deepspeed 0.17.1 -> 0.19.6, transformers 4.52.4 -> 5.15.0 and 1 more: ")
+
+
+def test_packages_that_go_together_have_one_exit_code_whatever_each_alone_would_have() -> None:
+    pins = "trl==0.19.0\ntransformers==4.53.2\naccelerate==1.11.0\n"
+    alone = say(pins, "--to", "trl==1.16.0")
+    assert (alone.return_value, "cannot be installed together" in alone.stdout) == (1, True)
+    together = say(pins, "--to", "trl==1.16.0", "--to", "transformers==4.57.6")
+    assert "cannot be installed together" not in together.stdout
+    assert together.return_value == 0

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -32,6 +33,12 @@ _MARKS = frozenset((
 ))  # fmt: skip
 
 
+#: Of these, options of trainers as well: `bf16: true`.
+_OF_TRAINERS_TOO = frozenset({"fp16", "bf16", "gradient_clipping", "train_batch_size"})
+
+#: Keys whose value is a section.
+_SECTIONS = ("fp16", "bf16", "bfloat16", "zero_optimization", "torch_autocast")
+
 _STAGES = (0, 1, 2, 3)
 
 #: Share of letters in common from which a key is taken for another one misspelt.
@@ -40,8 +47,8 @@ _ALMOST = 0.9
 
 def is_of_deepspeed(document: Document) -> bool:
     """Return True for a file that is DeepSpeed's configuration."""
-    sections = [key for key in document if key in ("fp16", "bf16") and not isinstance(document.get(key), dict)]
-    return not sections and not _MARKS.isdisjoint(document)
+    options = [key for key in document if key in _HALF and not isinstance(document.get(key), Mapping)]
+    return not _MARKS.difference(options and _OF_TRAINERS_TOO).isdisjoint(document)
 
 
 def misspelt_keys(document: Document) -> Iterator[tuple[str, str]]:
@@ -53,7 +60,8 @@ def misspelt_keys(document: Document) -> Iterator[tuple[str, str]]:
 
 
 def facts_of_deepspeed(document: Document) -> Iterator[Fact]:
-    """Yield the facts that the file states."""
+    """Yield the facts that the file states. Raise UsageError for what DeepSpeed does not take."""
+    _check_sections(document)
     yield document.fact("zero_stage", _zero_stage(document), "zero_optimization.stage")
     yield from _precision(document)
     yield from _offload(document)
@@ -75,8 +83,20 @@ def facts_of_deepspeed(document: Document) -> Iterator[Fact]:
         yield Fact(name="accelerate_launch", value=True, source=f'{document.file}: "auto" values')
 
 
+def _check_sections(document: Document) -> None:
+    for key in _SECTIONS:
+        value = document.get(key)
+        is_old_switch = key == "zero_optimization" and isinstance(value, bool)
+        if value is not None and not isinstance(value, Mapping) and not is_old_switch:
+            example = '{"stage": 3}' if key == "zero_optimization" else '{"enabled": true}'
+            what = f"is {json.dumps(value)}, where DeepSpeed takes a section"
+            raise UsageError(what, where=f"{document.file}: {key}", hint=f"write {example}")
+
+
 def _zero_stage(document: Document) -> int:
-    """Return the stage. Raise UsageError for one that ZeRO has not."""
+    """Return the stage, 1 for the old switch of ZeRO. Raise UsageError for one that ZeRO has not."""
+    if document.get("zero_optimization") is True:
+        return 1
     written = document.get("zero_optimization.stage")
     stage = 0 if written is None else as_number(written)
     if stage not in _STAGES:

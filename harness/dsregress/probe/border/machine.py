@@ -47,6 +47,7 @@ class _FaultMarks(NamedTuple):
     remedy: str
     errors: tuple[str, ...] = ()  #: names of ``errno``
     printed: tuple[str, ...] = ()  #: patterns of what compilers, installers and libraries print
+    lost: tuple[str, ...] = ()  #: patterns of what is said of a process that may have ended by it
 
     def pattern(self) -> re.Pattern[str]:
         """Return the pattern of all that is printed, the numbers of Python's and Rust's errors among it."""
@@ -57,7 +58,7 @@ class _FaultMarks(NamedTuple):
 
 def _decoded_fault(entry: object) -> _FaultMarks:
     fields = decoded_entries(entry)
-    lists = {name: decoded_texts(fields[name]) for name in ("errors", "printed") if name in fields}
+    lists = {name: decoded_texts(fields[name]) for name in ("errors", "printed", "lost") if name in fields}
     return _FaultMarks(remedy=decoded_text(fields["remedy"]), **lists)
 
 
@@ -70,6 +71,8 @@ REMEDIES = {name: fault.remedy for name, fault in _FAULTS.items()}
 _BY_ERRNO = {getattr(errno, error): name for name, fault in _FAULTS.items() for error in fault.errors}
 
 _BY_TEXT = tuple((fault.pattern(), name) for name, fault in _FAULTS.items() if fault.printed)
+
+_LOST_PROCESS = re.compile("|".join(_FAULTS[MEMORY].lost))
 
 #: Memory is short below this share of the machine's.
 _SPARE_MEMORY = 0.05
@@ -137,6 +140,13 @@ def of_death(how: str, log: str, folder: str | os.PathLike[str]) -> str:
     if killed[1] == "SIGBUS" and (disk_is_full(folder) or disk_is_full("/dev/shm")):
         return DISK_FULL  # a page of a mapped file has no room
     return in_message(how)
+
+
+def of_lost_process(message: str, kills_before: int) -> str:
+    """Return the fault of the machine that ended a process whose loss an error reports, such as a data loader's worker;
+    empty without one. ``kills_before`` is the `kernel_out_of_memory_kills` when what failed began."""
+    is_lost = _LOST_PROCESS.search(message[-_LONGEST_TEXT:]) is not None
+    return MEMORY if is_lost and kernel_out_of_memory_kills() > kills_before else ""
 
 
 def disk_is_full(folder: str | os.PathLike[str]) -> bool:

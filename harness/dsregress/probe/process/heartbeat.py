@@ -1,7 +1,7 @@
 """Signs of life from a rank to the cell's process: that a stage begins, and that operators run in it.
 
 A rank that waits for another one runs no operator, so silence still means a hang, while a generation of a thousand
-tokens is not silent. Computation without torch, such as a tokenizer's, is.
+tokens is not silent. Computation without torch, such as a tokenizer's, is (see `silent_work`).
 """
 
 from __future__ import annotations

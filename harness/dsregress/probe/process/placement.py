@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import mmap
 from array import array
 from collections.abc import Iterator
@@ -18,6 +19,10 @@ from pathlib import Path
 
 #: madvise(2): makes huge pages at once, even if the system makes none by itself.
 _MADV_COLLAPSE = 25
+
+#: How often a range is tried that the kernel cannot move at the moment, as when it is about to move one of its pages
+#: itself: EAGAIN of madvise(2).
+_TRIES = 3
 
 _HUGE_PAGE_BYTES = 2 << 20
 _PAGE_BYTES = mmap.PAGESIZE
@@ -38,12 +43,14 @@ def use_huge_pages() -> None:
     """Move what this process has written to huge pages. Other content of the same huge pages, which it shared with the
     process that it was forked from, becomes its own. No effect on other kernels, or if no huge page is free."""
     with contextlib.suppress(OSError, AttributeError):
-        madvise = ctypes.CDLL(None).madvise
+        madvise = ctypes.CDLL(None, use_errno=True).madvise
         madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
         with open("/proc/self/pagemap", "rb", buffering=0) as pagemap:
             written = [run for mapping in _own_mappings() for run in _written_pages(pagemap, *mapping)]
         for begin, end in written:
-            madvise(begin, end - begin, _MADV_COLLAPSE)  # mappings that it refuses are left unchanged
+            for _ in range(_TRIES):  # mappings that it refuses are left unchanged
+                if madvise(begin, end - begin, _MADV_COLLAPSE) == 0 or ctypes.get_errno() != errno.EAGAIN:
+                    break
 
 
 def _own_mappings() -> Iterator[tuple[int, int]]:

@@ -17,6 +17,7 @@ from dsregress.probe.border import faults, logs, machine
 from dsregress.probe.border.wire import STAGE_TIMEOUTS, Clocks, RoundCost
 from dsregress.probe.process import whereabouts
 from dsregress.probe.process.channel import Channel, Closed, Message, pair
+from dsregress.probe.process.silent_work import SilentWork
 from vgpu import process_control
 
 #: Body of a rank, given its number and its end of the channel.
@@ -176,8 +177,10 @@ class Ranks:
 
     def _gather(self, awaited: str) -> list[Message]:
         """Return the awaited message of every rank. One limit counts from the last sign of life of any rank, the other
-        from the last stage that any has begun. Ranks that wait for one another are ended earlier."""
+        from the last stage that any has begun. Ranks that wait for one another are ended earlier, and silent ones that
+        compute go on."""
         replies: dict[int, Message] = {}
+        silent_work = SilentWork(self._timeout_s)
         watch = whereabouts.DeadlockWatch(self._folder) if self._is_whole else None
         deadline = time.monotonic() + self._timeout_s
         most_s = STAGE_TIMEOUTS * self._timeout_s
@@ -193,7 +196,8 @@ class Ranks:
                     raise self._stuck("deadlocked", waiting[0], "the ranks wait for one another")
                 continue
             if not ready:
-                raise self._stuck("timed_out", waiting[0], f"no sign of life for {self._timeout_s:g} s")
+                deadline = time.monotonic() + self._silence_s(silent_work, waiting, stage_deadline)
+                continue
             by_channel = {id(rank.channel): rank for rank in waiting}
             for channel_or_rank in ready:
                 rank = channel_or_rank if isinstance(channel_or_rank, _RankProcess) else by_channel[id(channel_or_rank)]
@@ -203,13 +207,30 @@ class Ranks:
                 if self._is_enough(awaited, replies):
                     raise EnoughRounds
                 deadline = time.monotonic() + self._timeout_s
+                silent_work.reset()
                 if watch is not None:
                     watch.begin()
                 if message["at"] != "working":
                     stage_deadline = time.monotonic() + most_s
                 elif time.monotonic() > stage_deadline:
-                    raise self._stuck("still_working", rank, f"not done after {most_s:g} s of work")
+                    raise self._still_working(rank)
         return [replies[number] for number in sorted(replies)]
+
+    def _silence_s(self, silent_work: SilentWork, waiting: Sequence[_RankProcess], stage_deadline: float) -> float:
+        """Return how much longer to wait for ranks whose time without a sign of life is over: they are observed first.
+        Raise CellEnded if they do not compute, or have done so for too long."""
+        pids = [rank.pid for rank in waiting]
+        if observed_s := silent_work.observe(pids):
+            return observed_s
+        if not silent_work.is_seen(pids):
+            raise self._stuck("timed_out", waiting[0], f"no sign of life for {self._timeout_s:g} s")
+        if time.monotonic() > stage_deadline:
+            raise self._still_working(waiting[0])
+        self._beat(self._ranks[0].stage)
+        return self._timeout_s
+
+    def _still_working(self, rank: _RankProcess) -> CellEnded:
+        return self._stuck("still_working", rank, f"not done after {STAGE_TIMEOUTS * self._timeout_s:g} s of work")
 
     def _is_enough(self, awaited: str, replies: Mapping[int, Message]) -> bool:
         """Return True if a rank has nothing left to do, and none has what it measured still to keep: ranks need not be
@@ -273,7 +294,7 @@ class Ranks:
                 message["stage"] or rank.stage,
                 message["signature"],
                 message["detail"],
-                message["machine_fault"],
+                machine.of_lost_process(message["detail"], self._kernel_kills) or message["machine_fault"],
             )
         _, status = os.waitpid(rank.pid, 0)
         rank.open = False

@@ -1,5 +1,6 @@
-"""Process pools no larger than the machine. ``Pool(48)`` is meant for a cluster's nodes; here each process is a fork of
-a program with torch in it, and they run out of memory. What a pool computes does not depend on its size."""
+"""Process pools and data loaders with no more processes than the machine has processors. ``Pool(48)`` is meant for a
+cluster's nodes; here each process is a fork of a program with torch in it, and they run out of memory. What they compute
+does not depend on their number."""
 
 from __future__ import annotations
 
@@ -9,6 +10,8 @@ import multiprocessing.pool
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+
+from torch.utils.data import DataLoader
 
 from vgpu.replacing import Patches
 
@@ -20,7 +23,7 @@ def processor_count() -> int:
 
 @contextlib.contextmanager
 def capped_pools() -> Iterator[None]:
-    """Cap process pools at the number of CPUs within the block. Thread pools are unaffected."""
+    """Cap process pools and data loaders' workers at the number of CPUs within the block. Thread pools are unaffected."""
 
     def capped(original: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(original)
@@ -37,8 +40,17 @@ def capped_pools() -> Iterator[None]:
 
         return __init__
 
+    def capped_loader(original: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(original)
+        def __init__(self: DataLoader[object], *args: object, **options: object) -> None:
+            original(self, *args, **options)
+            self.num_workers = min(self.num_workers, processor_count())
+
+        return __init__
+
     with Patches("no more processes than processors") as patches:
         pool = multiprocessing.pool.Pool
         patches.replace(pool, "__init__", capped(pool.__init__))
         patches.replace(ProcessPoolExecutor, "__init__", capped_executor(ProcessPoolExecutor.__init__))
+        patches.replace(DataLoader, "__init__", capped_loader(DataLoader.__init__))
         yield

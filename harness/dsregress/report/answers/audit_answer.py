@@ -30,6 +30,7 @@ from dsregress.report.verdict_words import (
     uncovered_text,
     upgrade_headline,
 )
+from dsregress.versions.declared_requirements import ReleaseConflict
 from dsregress.versions.releases import known_releases
 from dsregress.wording.quantities import enumeration, listing, plural
 
@@ -93,9 +94,9 @@ def open_lines(answer: UpgradeAnswer, releases: Sequence[str]) -> list[str]:
 
 
 def reason_sections(answer: UpgradeAnswer, old: StatedJob | None, new: StatedJob) -> list[list[str]]:
-    """Return the advisories that are against an upgrade, and those for which something is to be set."""
+    """Return what is against an upgrade, and the advisories for which something is to be set."""
     reasons = [*answer.against, *(one.matched for one in answer.conditions)]
-    return [list(_advisory_lines(one, new, old)) for one in reasons]
+    return [[*_conflict_lines(answer.conflicts)], *(list(_advisory_lines(one, new, old)) for one in reasons)]
 
 
 def upgrade_sections(answer: UpgradeAnswer, old: StatedJob | None, new: StatedJob) -> list[list[str]]:
@@ -117,6 +118,13 @@ def upgrade_sections(answer: UpgradeAnswer, old: StatedJob | None, new: StatedJo
         [*_unknown_lines(answer.not_run, releases)],
         [uncovered_text(answer)] if answer.uncovered else [],
     ]
+
+
+def _conflict_lines(conflicts: Iterable[ReleaseConflict]) -> Iterator[str]:
+    for one in conflicts:
+        yield f"cannot be installed together: {one.text}"
+        if one.nearest:
+            yield f"  remedy: use {one.other} {one.nearest}"
 
 
 def _advisory_lines(one: Matched, job: StatedJob, old: StatedJob | None = None) -> Iterator[str]:

@@ -28,7 +28,8 @@ def audit_comment(audit: Audit) -> str:
 def upgrade_comment(answer: UpgradeAnswer, old: StatedJob, new: StatedJob, command: str) -> str:
     """Return the answer for an upgrade, ending in a newline. ``command`` measures what is not known."""
     reasons = [*answer.against, *(one.matched for one in answer.conditions)]
-    return comment_text(upgrade_headline(answer, old, new), [_reason(one) for one in reasons], _rest(answer, command))
+    lines = [*(markdown(one.text) for one in answer.conflicts), *map(_reason, reasons)]
+    return comment_text(upgrade_headline(answer, old, new), lines, _rest(answer, command))
 
 
 def comment_text(headline: str, reasons: Sequence[str], rest: Sequence[str]) -> str:

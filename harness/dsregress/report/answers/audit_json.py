@@ -42,6 +42,7 @@ def upgrade_json(answer: UpgradeAnswer, audit: Audit, old: StatedJob, new: State
             "job": _job(old),
             "to": dict(new.versions),
             "against": _matched(answer.against),
+            "conflicts": [one.text for one in answer.conflicts],
             "conditions": [
                 {"advisory": one.matched.advisory.id, "remedies": msgspec.to_builtins(one.remedies)}
                 for one in answer.conditions

@@ -9,7 +9,7 @@ import msgspec
 from dsregress.advisories.auditing import StatedJob
 from dsregress.advisories.matching import Matched
 from dsregress.advisories.pinning import PinAnswer
-from dsregress.advisories.upgrading import UpgradeAnswer
+from dsregress.advisories.upgrading import UpgradeAnswer, Verdict
 from dsregress.report.answers.audit_answer import upgrade_sections
 from dsregress.report.answers.audit_json import conditions_fields
 from dsregress.report.verdict_words import provisos_text, uncovered_text
@@ -34,7 +34,7 @@ def pin_headline(pin: PinAnswer) -> str:
     if pin.answer is None:
         if pin.is_ruled_out:
             return f"no release of {pin.package} is free of faults for this job"
-        if any(answer.against for _, answer in pin.newer):
+        if any(answer.verdict is Verdict.NO for _, answer in pin.newer):
             return f"not known which release of {pin.package} to pin: some have faults, the others were not run"
         return f"not known which release of {pin.package} to pin: none was run for a job like this"
     release = f"{pin.package} {pin.release}"
@@ -58,16 +58,17 @@ def pin_json(pin: PinAnswer) -> bytes:
 
 
 def _reasons(answer: UpgradeAnswer) -> tuple[Matched, ...]:
-    return answer.against or answer.hinges or answer.unknown
+    return answer.against if answer.verdict is Verdict.NO else answer.hinges or answer.unknown
 
 
 def _newer_lines(pin: PinAnswer) -> Iterator[str]:
     if pin.newer:
         yield "newer, not recommended:" if pin.release else "why not:"
     for release, answer in pin.newer[:_MOST_NEWER]:
-        known = "" if answer.against else "not known: "
-        reasons = [f"{one.advisory.id} {one.advisory.title}" for one in _reasons(answer)]
-        if answer.uncovered and not answer.against:
+        known = "" if answer.verdict is Verdict.NO else "not known: "
+        reasons = [one.text for one in answer.conflicts]
+        reasons += [f"{one.advisory.id} {one.advisory.title}" for one in _reasons(answer)]
+        if answer.uncovered and answer.verdict is not Verdict.NO:
             reasons = [uncovered_text(answer)]
         yield f"  {release}: {known}{'; '.join(reasons)}"
     if len(pin.newer) > _MOST_NEWER:

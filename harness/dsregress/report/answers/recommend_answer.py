@@ -95,6 +95,7 @@ def _advised_json(release: ReleaseAdvice) -> dict[str, object] | None:
     return {
         "verdict": found.verdict.value,
         "against": [one.advisory.id for one in found.against],
+        "conflicts": [one.text for one in found.conflicts],
         "conditions": conditions_fields(found),
     }
 
@@ -160,8 +161,10 @@ def _reasons(release: ReleaseAdvice) -> list[Text]:
         return [f"if set: {names}"]
     if release.is_clean:
         return [message("no known problem ({standing})", standing=_standing(release.devices, release.room))]
-    against = () if release.advised is None else release.advised.against
-    lines: list[Text] = [f"{one.advisory.id} {one.advisory.title}" for one in against]
+    lines: list[Text] = []
+    if release.advised is not None:
+        lines += [one.text for one in release.advised.conflicts]
+        lines += [f"{one.advisory.id} {one.advisory.title}" for one in release.advised.against]
     lines += dict.fromkeys(found.text for found in release.findings)  # one workload may have several names
     if release.room is not None and release.room.fails_in:
         lines.append(_room_words(release.room))

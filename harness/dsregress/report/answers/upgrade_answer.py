@@ -33,11 +33,14 @@ class UpgradeAnswers(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def deciding(self) -> list[UpgradeVerdict | Verdict]:
-        """Return the verdicts that count."""
-        if self.advised is None:
-            return [self.measured.verdict]
-        counts = self.is_named and self.measured.verdict is not UpgradeVerdict.UNKNOWN
-        return [self.advised.verdict, *([self.measured.verdict] if counts else [])]
+        """The verdicts that count."""
+        return [*([self.advised.verdict] if self.advised is not None else []), *self.measured_deciding]
+
+    @property
+    def measured_deciding(self) -> list[UpgradeVerdict]:
+        """The verdict on what was measured, if it counts."""
+        counts = self.advised is None or (self.is_named and self.measured.verdict is not UpgradeVerdict.UNKNOWN)
+        return [self.measured.verdict] if counts else []
 
 
 class TogetherAnswer(msgspec.Struct, frozen=True, kw_only=True):

@@ -35,6 +35,7 @@ def _together_fields(together: TogetherAnswer) -> dict[str, object]:
         "answer": together.line,
         "verdict": advised.verdict.value,
         "against": [each.advisory.id for each in advised.against],
+        "conflicts": [each.text for each in advised.conflicts],
         "conditions": conditions_fields(advised),
         "instead": dict(advised.instead),
     }
@@ -49,6 +50,7 @@ def _fields(one: UpgradeAnswers, command: str) -> dict[str, Any]:
         "answer": upgrade_line(one),
         "verdicts": [verdict.value for verdict in one.deciding],
         "against": [each.advisory.id for each in advised.against] if advised else [],
+        "conflicts": [each.text for each in advised.conflicts] if advised else [],
         "conditions": conditions_fields(advised) if advised else [],
         "instead": dict(advised.instead) if advised else {},
         "measured": {

@@ -16,6 +16,8 @@ from dsregress.advisories.remedy_choice import is_another_job
 from dsregress.model import AXES
 from dsregress.report import urls
 from dsregress.report.advisory_words import remedy_request
+from dsregress.versions.declared_requirements import known_requirements
+from dsregress.versions.releases import known_releases
 
 
 def audit_data(advisories: Sequence[Advisory]) -> dict[str, Any]:
@@ -39,6 +41,8 @@ def audit_data(advisories: Sequence[Advisory]) -> dict[str, Any]:
         "common": COMMON_FACTS,
         "packages": sorted(known_packages(used)),
         "axes": AXES,
+        "requirements": known_requirements(),
+        "releases": {name: known_releases(name) for name in AXES if name not in known_requirements()},
     }
 
 

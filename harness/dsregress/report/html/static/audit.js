@@ -38,6 +38,34 @@ globalThis.dsregressAudit = (() => {
     return older === newer ? older : null;
   };
 
+  // What releases require of each other, as dsregress.versions.declared_requirements
+
+  const specifier = /^(===|==|~=|!=|<=|>=|<|>)\s*(.+)$/;
+  const isIn = (version, text) => {
+    const [, operator, other] = specifier.exec(text.trim());
+    const series = other.replace(/\.\*$/, "").split(".").map(Number);
+    const isOfSeries = (count) => series.slice(0, count).every((number, at) => (parsed(version)[0][at] || 0) === number);
+    const order = compared(version, other.replace(/\.\*$/, ""));
+    if (operator === "~=") return order >= 0 && isOfSeries(series.length - 1);
+    const isEqual = other.endsWith(".*") ? isOfSeries(series.length) : order === 0;
+    return { "===": isEqual, "==": isEqual, "!=": !isEqual, "<=": order <= 0, ">=": order >= 0, "<": order < 0, ">": order > 0 }[operator];
+  };
+  const conflictsOf = (data, versions) => Object.entries(versions).flatMap(([name, version]) =>
+    (data.requirements[name]?.[version.split("+")[0]] || []).flatMap((requirement) => {
+      const [, other, limits] = /^([\w-]+)(.*)$/.exec(requirement);
+      const isFitting = (one) => limits.split(",").every((limit) => isIn(one, limit));
+      if (!(other in versions) || isFitting(versions[other])) return [];
+      const fitting = Object.keys(data.requirements[other] || {}).concat(data.releases[other] || []).sort(compared).filter(isFitting);
+      const nearest = fitting.find((one) => compared(one, versions[other]) > 0) || fitting.at(-1) || "";
+      const text = `${name} ${version} requires ${requirement}, not ${versions[other]}`;
+      return [{ package: name, version, requirement, other, otherVersion: versions[other], nearest, text }];
+    }));
+  const newConflicts = (data, old, now) => {
+    const keyOf = (one) => [one.package, one.version, one.requirement].join();
+    const before = new Set(conflictsOf(data, old).map(keyOf));
+    return conflictsOf(data, now).filter((one) => !before.has(keyOf(one)));
+  };
+
   // Facts: a value, or {one_of: values}
 
   const isNumber = (value) => typeof value === "number";
@@ -174,11 +202,15 @@ globalThis.dsregressAudit = (() => {
     if (remedy.package) return remedy.package in job.versions && remedy.version ? changed(data, job, { [remedy.package]: remedy.version }) : null;
     return remedy.fact ? changed(data, job, {}, { [remedy.fact]: remedy.value }) : null;
   };
+  const isInstallable = (data, job, remedy) => {
+    const tried = remedy.package ? withRemedy(data, job, remedy) : null;
+    return tried === null || !newConflicts(data, job.versions, tried.versions).length;
+  };
   const isEnding = (data, advisory, job, remedy) => {
     const tried = withRemedy(data, job, remedy);
-    return tried !== null && matched(data, advisory, tried).match === "free";
+    return tried !== null && isInstallable(data, job, remedy) && matched(data, advisory, tried).match === "free";
   };
-  const newerRemedies = (data, remedy) => !remedy.version ? [] : knownVersions(data.advisories, remedy.package)
+  const newerRemedies = (advisories, remedy) => !remedy.version ? [] : knownVersions(advisories, remedy.package)
     .filter((version) => compared(version, remedy.version) > 0)
     .map((version) => ({ ...remedy, version, request: remedy.request.replaceAll(remedy.version, version) }));
   // 2: it brings the job another fault; 1: it may bring a grave one
@@ -189,7 +221,9 @@ globalThis.dsregressAudit = (() => {
   };
   const endingRemedies = (data, one, job, old) => {
     const moved = (name) => old.versions[name] !== job.versions[name];
-    return one.advisory.remedies.filter((remedy) => !(remedy.package && moved(remedy.package)) && isEnding(data, one.advisory, job, remedy));
+    const installable = (remedy) => [remedy, ...newerRemedies([one.advisory], remedy)].find((each) => isInstallable(data, job, each)) || remedy;
+    return one.advisory.remedies.filter((remedy) => !(remedy.package && moved(remedy.package))).map(installable)
+      .filter((remedy) => isEnding(data, one.advisory, job, remedy));
   };
   const isSame = (one, other) => one.package || other.package
     ? one.package === other.package && one.version === other.version : one.fact === other.fact && one.value === other.value;
@@ -197,7 +231,7 @@ globalThis.dsregressAudit = (() => {
     const before = new Map(matchAll(data, job).map((each) => [each.advisory.id, each]));
     const found = ending.map((remedy) => {
       let [best, brought] = [remedy, broughtBy(data, job, remedy, before)];
-      for (const newer of brought ? newerRemedies(data, remedy) : []) {
+      for (const newer of brought ? newerRemedies(data.advisories, remedy) : []) {
         const less = isEnding(data, one.advisory, job, newer) ? broughtBy(data, job, newer, before) : brought;
         if (less < brought) [best, brought] = [newer, less];
       }
@@ -250,9 +284,11 @@ globalThis.dsregressAudit = (() => {
     const isKnown = !unknown.some((one) => beyond || one.besideAffected) && (!moved.length || uncovered.length !== moved.length);
     const depends = open.filter((one) => one.match === "depends" && !one.advisory.is_cost);
     const hinges = hingesOf(data, depends);
+    const conflicts = newConflicts(data, old.versions, now.versions);
     return {
       hinges,
-      verdict: against.length ? "no" : hinges.length || !isKnown ? "unknown" : conditions.length ? "if set" : "yes",
+      conflicts,
+      verdict: conflicts.length || against.length ? "no" : hinges.length || !isKnown ? "unknown" : conditions.length ? "if set" : "yes",
       against,
       conditions,
       kept,
@@ -270,8 +306,9 @@ globalThis.dsregressAudit = (() => {
       }),
     };
   };
+  const aboutOf = (answer) => new Set([...answer.against.flatMap((one) => packagesOf(one.advisory)), ...answer.conflicts.flatMap((one) => [one.package, one.other])]);
   const insteadOf = (data, old, now, answer, before) => {
-    const about = new Set(answer.against.flatMap((one) => packagesOf(one.advisory)));
+    const about = aboutOf(answer);
     for (const name of Object.keys(now.versions).filter((one) => about.has(one) && old.versions[one] !== now.versions[one])) {
       const [target, start] = [now.versions[name], old.versions[name] ?? now.versions[name]];
       const beside = answer.against.flatMap((one) => one.advisory.partners).filter((one) => one.package === name);
@@ -337,7 +374,8 @@ globalThis.dsregressAudit = (() => {
   const namedQuestions = (questions) => {
     const common = questions.filter((one) => one.isCommon);
     const within = (one, other) => one.texts.length < other.texts.length && one.texts.every((each) => other.texts.includes(each));
-    return common.filter((one) => !common.some((other) => within(other, one))).slice(0, 2);
+    const named = common.filter((one) => !common.some((other) => within(other, one))).slice(0, 2);
+    return named.slice(0, named.reduce((length, one) => length + one.text.length, 0) <= 80 ? 2 : 1);
   };
   const notAbout = (packages) => `no advisory is about ${listing(packages, 3)} for a job like this`;
   const restsOnLess = (answer) => answer.notRun.length + answer.uncovered.length + answer.ungrounded.length > 0;
@@ -363,7 +401,8 @@ globalThis.dsregressAudit = (() => {
     const open = left.length ? `; open, below: ${left.join(", ")}` : "";
     return `${settings ? `, if you ${settings}` : ""}${exceptions}${kept}${open}${aboutNone(answer)}`;
   };
-  const firstTitle = (found) => found[0].advisory.title + (found.length > 1 ? ` and ${found.length - 1} more` : "");
+  const firstOf = (titles) => titles[0] + (titles.length > 1 ? ` and ${titles.length - 1} more` : "");
+  const firstTitle = (found) => firstOf(found.map((one) => one.advisory.title));
   const unknownText = (answer) => {
     const reasons = unique(answer.unknown.flatMap((one) => one.notRun));
     if (answer.hinges.length) {
@@ -375,16 +414,24 @@ globalThis.dsregressAudit = (() => {
     const what = releases.length ? releases : reasons;
     return `not known: ${listing(what, 2)} ${what.length === 1 ? "was" : "were"} not run`;
   };
+  const besideOf = (data, answer, old) => {
+    const stay = answer.conflicts.every((one) => old.versions[one.other] === one.otherVersion && one.nearest);
+    if (answer.against.length || !stay || !answer.conflicts.length) return "";
+    return `use ${joined(unique(answer.conflicts.map((one) => `${one.other} ${one.nearest}`)), "and")} as well`;
+  };
   const verdictText = (answer, old, now) => {
     if (answer.verdict === "no") {
       const instead = Object.entries(answer.instead).map(([name, version]) => `${name} ${version}`);
       const settings = settingsOf(answer.insteadConditions, "");
-      if (instead.length) return `no: ${firstTitle(answer.against)}; go to ${listing(instead)}${settings && ` and ${settings}`}`;
-      const about = new Set(answer.against.flatMap((one) => packagesOf(one.advisory)));
+      const first = firstOf([...answer.conflicts.map((one) => one.text), ...answer.against.map((one) => one.advisory.title)]);
+      const beside = besideOf(data, answer, old);
+      if (instead.length) return `no: ${first}; go to ${listing(instead)}${settings && ` and ${settings}`}${beside && `, or ${beside}`}`;
+      if (beside) return `no: ${first}; ${beside}`;
+      const about = aboutOf(answer);
       const stay = listing(Object.entries(old.versions).filter(([name]) => about.has(name)).map(([name, version]) => `${name} ${version}`));
       const others = answer.against.flatMap((one) => one.advisory.remedies).filter((one) => one.fact && one.is_another_job);
       const setting = others.length && answer.against.length === 1 ? `, or ${others[0].request}` : "";
-      return `no: ${firstTitle(answer.against)}; no release to go to is known, stay at ${stay}${setting}`;
+      return `no: ${first}; no release to go to is known, stay at ${stay}${setting}`;
     }
     if (answer.verdict === "unknown") {
       const settings = settingsOf(answer.conditions);
@@ -400,8 +447,10 @@ globalThis.dsregressAudit = (() => {
     const now = changed(data, old, versions);
     const before = matchAll(data, old);
     const answer = judged(data, old, now, before);
-    answer.conditions = answer.conditions.map((one) => ({ ...one, remedies: chosenRemedies(data, one.matched, now, one.remedies) }));
+    const chosen = (conditions, job) => conditions.map((one) => ({ ...one, remedies: chosenRemedies(data, one.matched, job, one.remedies) }));
+    answer.conditions = chosen(answer.conditions, now);
     [answer.instead, answer.insteadConditions] = answer.verdict === "no" ? insteadOf(data, old, now, answer, before) : [{}, []];
+    answer.insteadConditions = chosen(answer.insteadConditions, changed(data, now, answer.instead));
     answer.skipped = skippedBetween(data, old, now);
     answer.questions = asked(data, answer.depends.filter((one) => one.advisory.decides));
     answer.keptQuestions = asked(data, answer.keptOpen);

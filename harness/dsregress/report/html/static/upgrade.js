@@ -29,6 +29,7 @@
   };
   const question = (one) => made("li", `${one.text}: ${one.matched.map((each) => each.advisory.id).join(", ")}`);
   const sections = (answer) => [
+    ["Cannot be installed together", answer.conflicts.map((one) => made("li", one.text))],
     ["Against it", answer.against.map((one) => line(one, one.advisory.remedies.filter((each) => each.package)))],
     ["To set", answer.conditions.map((one) => line(one.matched, one.remedies))],
     ["Not stated", answer.questions.map(question)],
