@@ -6,6 +6,7 @@ A dropout module is on if it is in training mode, and attention drops out if it 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -70,11 +71,17 @@ class _Drops(TorchFunctionMode):
         self.names: list[str] = []
         self._module = module
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(
+        self,
+        func: Callable[..., object],
+        types: object,
+        args: Sequence[object] = (),
+        kwargs: Mapping[str, object] | None = None,
+    ) -> object:
         kwargs = kwargs or {}
         if getattr(func, "__name__", "") == _ATTENTION:
             rate = kwargs.get("dropout_p", args[_RATE] if len(args) > _RATE else 0.0)
-            if rate > 0 and (name := self._running()) not in self.names:
+            if isinstance(rate, float) and rate > 0 and (name := self._running()) not in self.names:
                 self.names.append(name)
         return func(*args, **kwargs)
 

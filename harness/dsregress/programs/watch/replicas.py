@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch.distributed import ProcessGroup
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils._python_dispatch import _disable_current_modes
 
@@ -35,7 +36,7 @@ class Apart:
     names: list[str] = field(default_factory=list)
 
 
-def wrapper_of(module: Any) -> Any:
+def wrapper_of(module: torch.nn.Module) -> DistributedDataParallel | None:
     """Return the DistributedDataParallel that wraps a module which the program calls itself; None if there is none."""
     if not torch.distributed.is_initialized() or torch.distributed.get_world_size() == 1:
         return None
@@ -43,7 +44,7 @@ def wrapper_of(module: Any) -> Any:
     return next((one for one in wrappers if one.module is module), None)
 
 
-def replicas_apart(module: Any) -> Apart:
+def replicas_apart(module: torch.nn.Module | None) -> Apart:
     """Compare the replicas of a module that trains. Collective over the ranks that have replicas.
 
     None are apart of a module without replicas, and of one whose gradients are combined by a hook of the program's: it may
@@ -58,7 +59,7 @@ def replicas_apart(module: Any) -> Apart:
     return _apart_in_plan(module) if is_divided(module) else Apart()
 
 
-def _of_ddp(module: Any) -> Mapping[str, torch.Tensor]:
+def _of_ddp(module: DistributedDataParallel) -> Mapping[str, torch.Tensor]:
     return {
         name: parameter
         for name, parameter in module.module.named_parameters()
@@ -80,7 +81,7 @@ def _apart_of_engine(engine: Any) -> Apart:
     return Apart(sum(one.ranks for one in apart), list(dict.fromkeys(name for one in apart for name in one.names)))
 
 
-def _group_of_layers(engine: Any) -> Any:
+def _group_of_layers(engine: object) -> ProcessGroup | None:
     """Return the group of ranks that divide an engine's layers with this one; None if there is none."""
     group_of = getattr(getattr(engine, "mpu", None), "get_tensor_model_parallel_group", None)
     with contextlib.suppress(AssertionError):  # DeepSpeed's own, of a group that was not made
@@ -88,7 +89,7 @@ def _group_of_layers(engine: Any) -> Any:
     return None
 
 
-def _apart_in_group(weights: Mapping[str, torch.Tensor], group: Any) -> Apart:
+def _apart_in_group(weights: Mapping[str, torch.Tensor], group: ProcessGroup) -> Apart:
     with _disable_current_modes():
         own: _Digests = {
             name: (parameter_digest({"": parameter.detach().cpu()}), clean_name(name))

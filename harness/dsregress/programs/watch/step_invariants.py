@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from dsregress.probe.border.wire import FROZEN_MOVED, GRADIENTS_KEPT
 from dsregress.programs.watch.still_weights import StillWeights
-from dsregress.programs.watch.weight_pieces import clean_name, unwrapped
+from dsregress.programs.watch.weight_pieces import clean_name, local_part, unwrapped
 
 _Weights = list["weakref.ref[torch.Tensor]"]
 
@@ -24,9 +23,9 @@ class StepInvariants:
     """Judges the steps of the optimizers of one rank."""
 
     def __init__(self) -> None:
-        self._waiting: weakref.WeakKeyDictionary[Any, _Weights] = weakref.WeakKeyDictionary()
-        self._kept: weakref.WeakKeyDictionary[Any, _Weights] = weakref.WeakKeyDictionary()
-        self._moved: weakref.WeakKeyDictionary[Any, list[str]] = weakref.WeakKeyDictionary()
+        self._waiting: weakref.WeakKeyDictionary[torch.optim.Optimizer, _Weights] = weakref.WeakKeyDictionary()
+        self._kept: weakref.WeakKeyDictionary[torch.optim.Optimizer, _Weights] = weakref.WeakKeyDictionary()
+        self._moved: weakref.WeakKeyDictionary[torch.optim.Optimizer, list[str]] = weakref.WeakKeyDictionary()
         self._frozen: StillWeights | None = None
         self._backwards = 0  #: since the last step
 
@@ -36,22 +35,22 @@ class StepInvariants:
         for optimizer, weights in self._waiting.items():
             self._waiting[optimizer] = [one for one in weights if _has_gradient(one())]
 
-    def before_step(self, optimizer: Any, whole: Any) -> None:
+    def before_step(self, optimizer: torch.optim.Optimizer, whole: torch.nn.Module | None) -> None:
         """Find gradients of the last step of an optimizer among those that it steps by. ``whole``: the module that it
         trains, None if it is not known."""
         if self._backwards and (kept := self._waiting.get(optimizer)):
             self._kept[optimizer] = kept
         self._frozen = None if whole is None else StillWeights(whole, frozen=True)
 
-    def after_step(self, optimizer: Any, whole: Any) -> None:
+    def after_step(self, optimizer: torch.optim.Optimizer, whole: torch.nn.Module | None) -> None:
         """Keep the weights by whose gradients an optimizer has stepped."""
-        if self._frozen is not None and (moved := self._frozen.moved(whole)):
+        if whole is not None and self._frozen is not None and (moved := self._frozen.moved_names(whole)):
             self._moved[optimizer] = moved
         stepped = (one for group in optimizer.param_groups for one in group["params"] if one.requires_grad)
         self._waiting[optimizer] = [weakref.ref(one) for one in stepped if _has_gradient(one)]
         self._backwards = 0
 
-    def broken(self, optimizer: Any, wholes: Iterable[Any]) -> dict[str, list[str]]:
+    def broken(self, optimizer: torch.optim.Optimizer, wholes: Iterable[torch.nn.Module]) -> dict[str, list[str]]:
         """Return the invariants that steps of an optimizer broke, and the names in ``wholes`` of what shows it."""
         found = {
             GRADIENTS_KEPT: _names(self._kept.get(optimizer, []), wholes),
@@ -60,17 +59,16 @@ class StepInvariants:
         return {invariant: names for invariant, names in found.items() if names}
 
 
-def _has_gradient(weight: Any) -> bool:
+def _has_gradient(weight: torch.Tensor | None) -> bool:
     """Return True if a weight has a gradient that is not zero; False where it is not known."""
     gradient = None if weight is None else weight.grad
     if gradient is None or gradient.is_sparse or gradient.is_meta:
         return False
     with _disable_current_modes():
-        local = gradient.to_local() if hasattr(gradient, "to_local") else gradient
-        return bool(local.any())
+        return bool(local_part(gradient).any())
 
 
-def _names(weights: Sequence[weakref.ref[torch.Tensor]], wholes: Iterable[Any]) -> list[str]:
+def _names(weights: Sequence[weakref.ref[torch.Tensor]], wholes: Iterable[torch.nn.Module]) -> list[str]:
     """Return the names of weights; a number where none is known."""
     named = {id(one): clean_name(name) for whole in wholes for name, one in unwrapped(whole).named_parameters()}
     alive = [one for reference in weights if (one := reference()) is not None]

@@ -38,7 +38,7 @@ class StillWeights:
             moved[alike] = moved.get(alike, False) or not is_still
         return [name for name, has_moved in moved.items() if not has_moved] if any(moved.values()) else []
 
-    def moved(self, module: torch.nn.Module) -> list[str]:
+    def moved_names(self, module: torch.nn.Module) -> list[str]:
         """Return the names of the tensors that have moved, as far as it is known."""
         after = _sums(module, frozen=self._frozen)
         pairs = ((name, sums, after.get(name)) for name, sums in self._before.items())

@@ -57,8 +57,10 @@ class TrainedModel:
             self.numerics.trained = stepper_facts.trained_weights(whole)
         self._still: StillWeights | None = None
         #: modules that are called, of which nothing is stepped while what is stepped gets no gradient
-        self._beside: list[tuple[weakref.ref[Any], StillWeights]] | None = None
-        self._wrapper: Callable[[], Any] = lambda: None  #: of ``whole``, which the program calls itself
+        self._beside: list[tuple[weakref.ref[torch.nn.Module], StillWeights]] | None = None
+        self._wrapper: Callable[[], torch.nn.Module | None] = lambda: (
+            None
+        )  #: of ``whole``, which the program calls itself
         #: variables that hold it, the nearest first; looked for only if there are several models
         self.variables: list[str] = []
 
@@ -73,12 +75,12 @@ class TrainedModel:
         return self._whole()
 
     @property
-    def shared(self) -> Any:
+    def shared(self) -> torch.nn.Module | None:
         """The module that shares the gradients of its ranks: the whole, or DistributedDataParallel around it."""
         wrapper = self._wrapper()
         return self.whole if wrapper is None else wrapper
 
-    def look_for_still_weights(self, called: Sequence[Any]) -> None:
+    def look_for_still_weights(self, called: Sequence[torch.nn.Module]) -> None:
         """Find out which of its weights move from now on, and what shares their gradients. Real ranks alone know."""
         if self.whole is None:
             if not stepper_facts.steps_without_gradient(self.stepper):
@@ -213,7 +215,7 @@ class TrainedModels:
             model.goes_on_in(stepper)
             self._called = []
 
-    def whole_of(self, stepper: object) -> Any:
+    def whole_of(self, stepper: object) -> torch.nn.Module | None:
         """Return the module that a stepper trains; None if it has not stepped yet, or it is not known."""
         return next((model.whole for model in self.models if model.stepper is stepper), None)
 
