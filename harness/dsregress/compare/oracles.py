@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from dsregress.compare.invariants import broken_invariants
 from dsregress.compare.loss_pairs import finite_pairs, listed
 from dsregress.compare.metrics import (
     BY_NAME,
@@ -26,7 +27,7 @@ from dsregress.compare.metrics import (
 from dsregress.compare.result_pairs import Pair
 from dsregress.compare.worst_readings import Excess
 from dsregress.config.thresholds import Thresholds
-from dsregress.messages import Text, message, plural_message
+from dsregress.messages import Text, message
 from dsregress.model import Finding
 from dsregress.probe.border.wire import NO_MODULE, NO_NUMBER, OF_GLOO, Numerics
 from dsregress.wording.names import stage_words
@@ -47,12 +48,10 @@ def judge_numerics(pair: Pair) -> list[Finding]:
                 worst[metric.name] = (size, rank, model, numbers)
         if LOSS_ERROR.name not in worst and _loss_is_lost(numbers):
             worst[LOSS_ERROR.name] = (math.inf, rank, model, numbers)
-        if LOSS_ERROR.name not in worst and numbers.dropping:
-            worst[LOSS_ERROR.name] = (math.inf, rank, model, numbers)
         if GRADIENT_NORM_ERROR.name not in worst and trains_nothing(numbers):
             worst[GRADIENT_NORM_ERROR.name] = (math.inf, rank, model, numbers)
-        if PARAMETER_ERROR.name not in worst and numbers.replicas_apart:
-            worst[PARAMETER_ERROR.name] = (math.inf, rank, model, numbers)
+        for one in broken_invariants(numbers):
+            worst.setdefault(one.metric.name, (math.inf, rank, model, numbers))
     return [_numerics_finding(pair, m.name, *worst[m.name]) for m in ERRORS if m.name in worst]
 
 
@@ -95,22 +94,16 @@ def _numerics_finding(pair: Pair, name: str, size: float, rank: int, model: str,
     metric = BY_NAME[name]
     base = None if pair.base is None or pair.is_baseline else dict(pair.base.errors).get(name)
     is_idle = name == GRADIENT_NORM_ERROR.name and trains_nothing(numbers)
-    are_apart = name == PARAMETER_ERROR.name and (numbers.parameter_error or 0.0) <= 1
-    is_dropping = name == LOSS_ERROR.name and bool(numbers.dropping) and size == math.inf and not _loss_is_lost(numbers)
-    word = "no gradient" if is_idle else "replicas apart" if are_apart else "not a number"
-    if is_dropping:
-        word = "dropout in evaluation"
-        distance = message(
-            "the model evaluates with dropout on, in {names}", names=shortened(", ".join(numbers.dropping))
-        )
+    measured = getattr(numbers, name)
+    is_lost = name == LOSS_ERROR.name and _loss_is_lost(numbers)
+    broken = None
+    if not is_idle and not is_lost and (measured is None or measured <= 1):  # else it is wrong without them
+        broken = next((one for one in broken_invariants(numbers) if one.metric.name == name), None)
+    word = "no gradient" if is_idle else broken.word if broken else "not a number"
+    if broken:
+        distance = broken.said
     elif is_idle:
         distance = message("0 in every step, so nothing is trained")
-    elif are_apart:
-        distance = plural_message(
-            "{count} rank has other weights than the first one, of which it is a replica",
-            "{count} ranks have other weights than the first one, of which they are replicas",
-            numbers.replicas_apart,
-        )
     elif not math.isfinite(size):
         # The note names the parameter: one that is missing has no distance either.
         distance = message("not a number")
@@ -140,7 +133,7 @@ def _numerics_finding(pair: Pair, name: str, size: float, rank: int, model: str,
         significant=True,
         relevant=True,
         claim=metric.wrong,
-        sentence=_with_circumstances(distance, name, numbers, is_truth=not is_dropping),
+        sentence=_with_circumstances(distance, name, numbers, is_truth=broken is None),
         model=model,
         rank=rank,
         evidence=_numerics_evidence(name, numbers),

@@ -176,7 +176,7 @@ def distances(numbers: Numerics) -> list[tuple[str, float]]:
 
 def suspicious(numbers: Numerics, measured: Sequence[tuple[str, float]]) -> bool:
     """Return True if the oracle has to look closer. ``measured`` are its `distances`."""
-    if numbers.replicas_apart or numbers.dropping:
+    if numbers.replicas_apart or numbers.dropping or numbers.broken:
         return True
     for _, distance in measured:
         if not distance <= 1:

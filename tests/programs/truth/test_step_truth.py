@@ -124,6 +124,7 @@ def is_right(numerics: Numerics) -> bool:
     assert numerics.loss_error is not None
     assert numerics.parameter_error is not None
     assert truth.worst(numerics) <= 1, (numerics.note, numerics.gradient_apart, truth.worst(numerics))
+    assert (numerics.broken, numerics.replicas_apart, numerics.apart_in) == ({}, 0, [])
     return True
 
 

@@ -7,7 +7,15 @@ import pytest
 from dsregress.compare import Comparison, Thresholds, compare, exit_code
 from dsregress.compare.oracles import NOT_EACH_TIME
 from dsregress.model import Finding, Result
-from dsregress.probe.border.wire import OF_GLOO, Numerics, RunRecord
+from dsregress.probe.border.wire import (
+    FROZEN_MOVED,
+    GRADIENTS_KEPT,
+    NOTHING_MOVES,
+    OF_GLOO,
+    SHIFTED_TWICE,
+    Numerics,
+    RunRecord,
+)
 from tests.builders import synthetic
 from tests.builders.synthetic import MIB, result
 
@@ -174,11 +182,60 @@ def test_dropout_in_an_evaluation_is_wrong_with_no_baseline_at_all() -> None:
     )
 
 
-def test_replicas_with_other_weights_train_wrong_with_no_baseline_at_all() -> None:
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [([], ""), (["layers.1.before.weight", "norm.weight"], ", in layers.1.before.weight, norm.weight")],
+)
+def test_replicas_with_other_weights_train_wrong_with_no_baseline_at_all(names: list[str], said: str) -> None:
     made = synthetic.record()
-    made.ranks[0].numerics = Numerics(losses=[2.3], replicas_apart=1)
+    made.ranks[0].numerics = Numerics(losses=[2.3], replicas_apart=1, apart_in=names)
     (found,) = wrong(judged(result("0.16.4", run=made)))
     assert (found.metric, found.value) == ("parameter_error", "replicas apart")
     assert found.message == (
-        "the updated parameters are wrong: 1 rank has other weights than the first one, of which it is a replica, rank 0"
+        "the updated parameters are wrong: 1 rank has other weights than the first one, of which it is a "
+        f"replica{said}, rank 0"
     )
+
+
+@pytest.mark.parametrize(
+    ("invariant", "metric", "word", "said"),
+    [
+        (
+            GRADIENTS_KEPT,
+            "gradient_norm_error",
+            "gradients kept",
+            "the gradient norm is wrong: gradients of the step before are not set to zero, of up.weight",
+        ),
+        (
+            NOTHING_MOVES,
+            "parameter_error",
+            "nothing moves",
+            "the updated parameters are wrong: no step moves any trained weight, of up.weight",
+        ),
+        (
+            FROZEN_MOVED,
+            "parameter_error",
+            "frozen weights move",
+            "the updated parameters are wrong: a step moves frozen weights, up.weight",
+        ),
+        (
+            SHIFTED_TWICE,
+            "loss_error",
+            "labels shifted twice",
+            "the loss is wrong: labels are the next tokens already, and up.weight shifts them once more",
+        ),
+    ],
+)
+def test_a_broken_invariant_is_wrong_with_no_baseline_also_where_the_truth_has_the_same(
+    invariant: str, metric: str, word: str, said: str
+) -> None:
+    made = synthetic.record()
+    made.ranks[0].numerics = Numerics(
+        losses=[2.3],
+        loss_error=0.1,
+        gradient_norm_error=0.1,
+        parameter_error=0.1,
+        broken={invariant: ["up.weight"]},
+    )
+    (found,) = wrong(judged(result("0.16.4", run=made)))
+    assert (found.metric, found.value, found.message) == (metric, word, f"{said}, rank 0")

@@ -116,6 +116,10 @@ NO_MODULE = "no module"
 #: The end of a `Numerics.note` on what is wrong as gloo's sums are where FSDP2 asks for means: GPUs need not have it.
 OF_GLOO = "so only CPU ranks may have it"
 
+#: Invariants that a `Numerics` may have as ``broken``: gradients are set to zero between steps, a step moves no frozen
+#: weight, steps move some weight, and labels are shifted once.
+GRADIENTS_KEPT, FROZEN_MOVED, NOTHING_MOVES, SHIFTED_TWICE = "gradients", "frozen", "nothing", "labels"
+
 #: JSON has no infinity: an error this large means that the measured value is not a number.
 NO_NUMBER = 1e300
 
@@ -150,6 +154,9 @@ class Numerics:
     parameter_error: float | None = None
     loss_scales: list[float] = dataclasses.field(default_factory=list)  #: after each step, of an engine that scales
     replicas_apart: int = 0  #: ranks whose weights should be the first one's, and are not; of programs
+    apart_in: list[str] = dataclasses.field(default_factory=list)  #: the weights that differ among these ranks
+    #: invariants of training that are broken (`GRADIENTS_KEPT` and those beside it) -> names of what shows it; of programs
+    broken: dict[str, list[str]] = dataclasses.field(default_factory=dict)
     dropping: list[str] = dataclasses.field(default_factory=list)  #: dropouts that are on in an evaluation; of programs
     skipped_steps: int = 0  #: whose gradients were too large for fp16, so that nothing was trained
     note: str = ""  #: why there is no truth, or which parameter is furthest from it

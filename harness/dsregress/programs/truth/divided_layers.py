@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from dsregress.programs.truth.plain_settings import NoTruth
-from dsregress.programs.watch.kept_calls import KeptCall, tensors_in
+from dsregress.programs.watch.kept_calls import tensors_in
 from dsregress.programs.watch.kept_steps import KeptStep
 from dsregress.programs.watch.layer_plans import is_divided
 from dsregress.programs.watch.weight_pieces import Weight
@@ -69,22 +69,24 @@ def check_same_data(ranks: Sequence[KeptStep], groups: Sequence[Sequence[int]]) 
                     raise NoTruth(f"{both} call their model with different data")
                 if not _are_equal(one.buffers, other.buffers) or one.scalars != other.scalars:
                     raise NoTruth(f"{both} have modules with different buffers or numbers of their own")
-                if one.outside != other.outside or not _are_close(one, other):
+                returned_alike = _are_close(one.returned, other.returned)  # else plain PyTorch knows which is wrong
+                if one.outside != other.outside or (returned_alike and not _are_close(one.gradients, other.gradients)):
                     raise NoTruth(f"{both} make different losses of what their model returns")
                 if one.began != one.drawn and one.began != other.began:
                     raise NoTruth(f"{both} draw different random numbers")
 
 
-def check_same_weights(ranks: Sequence[KeptStep], groups: Sequence[Sequence[int]]) -> None:
-    """Raise NoTruth unless the ranks of each group have the same of the weights that they do not divide."""
-    for group in groups:
-        held: dict[object, tuple[int, torch.Tensor]] = {}
-        for rank in group:
-            for pieces, values in zip(ranks[rank].pieces, ranks[rank].before):
-                first, known = held.setdefault(pieces, (rank, values))
-                if not torch.equal(known, values):
-                    both = f"rank {first} and rank {rank}, which should have the same {pieces[0].name},"
-                    raise NoTruth(f"{both} begin a step with different ones")
+def check_same_weights(ranks: Sequence[KeptStep]) -> None:
+    """Raise NoTruth unless ranks have the same of the weights, and parts of weights, of which they are replicas."""
+    held: dict[object, tuple[int, torch.Tensor]] = {}
+    for rank, step in enumerate(ranks):
+        for pieces, values in zip(step.pieces, step.before):
+            if not values.numel() or all(piece.count == 0 for piece in pieces):
+                continue  # padding
+            first, known = held.setdefault(pieces, (rank, values))
+            if not torch.equal(known, values):
+                both = f"rank {first} and rank {rank}, which should have the same {pieces[0].name},"
+                raise NoTruth(f"{both} begin a step with different ones")
 
 
 def _are_equal(one: Iterable[torch.Tensor], other: Iterable[torch.Tensor]) -> bool:
@@ -92,15 +94,13 @@ def _are_equal(one: Iterable[torch.Tensor], other: Iterable[torch.Tensor]) -> bo
     return len(one) == len(other) and all(torch.equal(a, b) for a, b in zip(one, other))
 
 
-def _are_close(one: KeptCall, other: KeptCall) -> bool:
-    """Return True if the same gradients come back for what both have returned, to rounding."""
-    for a, b in zip(one.gradients, other.gradients):
-        if (a is None) != (b is None):
-            return False
-        if (
-            a is not None
-            and b is not None
-            and not torch.allclose(a.float(), b.float(), rtol=1e-3, atol=1e-3 * float(a.abs().max()))
-        ):
-            return False
-    return len(one.gradients) == len(other.gradients)
+def _are_close(one: Sequence[torch.Tensor | None], other: Sequence[torch.Tensor | None]) -> bool:
+    """Return True if the tensors are equal, to rounding."""
+    return len(one) == len(other) and all(_is_close(a, b) for a, b in zip(one, other))
+
+
+def _is_close(one: torch.Tensor | None, other: torch.Tensor | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    atol = 1e-3 * float(one.abs().max()) if one.numel() else 0.0
+    return one.shape == other.shape and torch.allclose(one.float(), other.float(), rtol=1e-3, atol=atol)

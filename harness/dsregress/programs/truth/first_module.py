@@ -80,6 +80,11 @@ class ComparedCall:
         """Return True if the modules could be watched."""
         return not any(one.broken for one in (self._own, self._true, *self._moved))
 
+    @property
+    def first_return(self) -> int:
+        """Return the place in the order of the call at which a module returns first; -1 if none does."""
+        return next((at for at, moment in enumerate(self._true.moments) if moment.role == RETURNED), -1)
+
     def first(self) -> ModuleDifference | None:
         """Return what differs first; None if nothing does, or it is not known."""
         if not self.is_known:

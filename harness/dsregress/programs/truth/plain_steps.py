@@ -160,6 +160,7 @@ class PlainSteps:
         ]
         self._reduces = {unit.reduces_in for own in units for unit in own if unit.reduces_in is not None}
         self.watched = _Watched({parameter.dtype for parameter in self._parameters.values()} | self._reduces)
+        self.apart = ""  #: how the ranks differ in a later step
         self.draws_otherwise = False  #: whether a call drew other random numbers than the program's
 
     def compute(self, step: WholeStep, seed: int | None, *, watches: bool = False) -> PlainStep:
@@ -177,8 +178,6 @@ class PlainSteps:
             frozen=[p for name, p in self._parameters.items() if name not in stepped and p.is_floating_point()],
             gradient_perturbations=None if seed is None else 1000 * seed,
         )
-        divided_layers.check_same_data(step.ranks, self._groups)
-        divided_layers.check_same_weights(step.ranks, self._groups)
         made, change = PlainStep(), 0.0
         made.modules = [[] for _ in step.ranks]
         for group in self._groups:
@@ -198,6 +197,22 @@ class PlainSteps:
         _use(step, made)
         _update(step, made)
         return made
+
+    def alike(self, steps: Sequence[WholeStep]) -> list[WholeStep]:
+        """Return the steps before the ranks go apart: what is wrong is wrong before that. Raise NoTruth if they are apart
+        from the first step on."""
+        found: list[WholeStep] = []
+        for step in steps:
+            try:
+                divided_layers.check_same_data(step.ranks, self._groups)
+                divided_layers.check_same_weights(step.ranks)
+            except NoTruth as error:
+                self.apart = str(error)
+                break
+            found.append(step)
+        if not found:
+            raise NoTruth(self.apart)
+        return found
 
     @property
     def rounding(self) -> float:

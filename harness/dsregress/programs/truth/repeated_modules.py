@@ -83,12 +83,17 @@ def first_module_of(own: Path, true: Path, moved: Sequence[Path], ranks: int, ro
     is_known = True
     for number, call in enumerate(kept[min(kept)][0]):
         found = {}
+        are_others = False  #: weights, from the first module that returns anything on
         for rank, of_rank in kept.items():
             mine, plain, *others = (calls[number].values for calls in of_rank)
             compared = first_module.ComparedCall(mine, plain, others, rounding, is_scaled=True)
             is_known = is_known and compared.is_known
             if (difference := compared.first()) is not None:
                 found[rank] = difference
+                are_others = are_others or (difference.is_forward and difference.at == compared.first_return)
+        if are_others and call.step > 1:
+            before = f"in step {call.step - 1}, and step {call.step} begins with other weights"
+            return f"{NO_MODULE}: all inputs, outputs and, but for a common factor, their gradients are equal {before}"
         if found:
             return first_module.in_words(found, ranks, call.micro_batch, call.step)
     return (

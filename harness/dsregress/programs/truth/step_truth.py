@@ -137,8 +137,11 @@ def _judge_into(left: Path, kept: KeptSteps, numerics: Numerics) -> None:
 
     try:
         steps = _whole_steps(kept)
-        judge = _Judge(steps, PlainSteps(kept, len(steps[0].ranks)), numerics)
+        plain = PlainSteps(kept, len(steps[0].ranks))
+        judge = _Judge(plain.alike(steps), plain, numerics)
         judge.judge()
+        if plain.apart and truth.worst(numerics) <= 1:
+            raise NoTruth(plain.apart)
     except NoTruth as error:
         write_whole(left, json.dumps({"why": str(error)}))
         return

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import inspect
 import itertools
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,6 +31,7 @@ class FedBatches:
     def __init__(self, *, contents: bool) -> None:
         self._contents = contents  #: whether tensors have values
         self.batches: list[FedBatch] = []
+        self.shifting: list[str] = []  #: models that shift labels which are shifted already
         self._drawn: list[int] = []  #: since the last one
 
     def draw(self, indices: object) -> None:
@@ -49,8 +51,38 @@ class FedBatches:
                 if (batch := _batch(step, args, kwargs, contents=self._contents)) is not None:
                     drawn, self._drawn = self._drawn, []
                     self.batches.append(dataclasses.replace(batch, drawn=drawn))
+                if self._contents and _are_shifted(dict(_named_tensors(args, kwargs))):
+                    self.shifting += _shifting_models(model)
 
         hook = model.register_forward_hook(called, with_kwargs=True)
+
+
+#: Supervised tokens of a batch whose labels say for certain whether they are shifted.
+_CERTAIN = 8
+
+
+def _are_shifted(named: Mapping[str, torch.Tensor]) -> bool:
+    """Return True if each label is the next token."""
+    ids, labels = named.get("input_ids"), named.get("labels")
+    if ids is None or labels is None or "shift_labels" in named or ids.dim() != 2 or ids.shape != labels.shape:
+        return False
+    is_supervised = labels[:, :-1] != _NO_LABEL
+    own, following, goals = (one[is_supervised] for one in (ids[:, :-1], ids[:, 1:], labels[:, :-1]))
+    return len(goals) >= _CERTAIN and torch.equal(goals, following) and int((goals != own).sum()) >= _CERTAIN
+
+
+def _shifting_models(model: torch.nn.Module) -> list[str]:
+    """Return the class of transformers' outermost model within a model, if it shifts labels itself; empty otherwise."""
+    kinds = ((part, kind) for part in model.modules() for kind in type(part).__mro__)
+    of_transformers = ((part, kind) for part, kind in kinds if kind.__module__.startswith("transformers.models."))
+    part, kind = next(of_transformers, (model, type(model)))
+    forward: Any = getattr(kind, "forward", None)
+    is_own = getattr(type(part), "forward", None) is forward and "forward" not in vars(part)
+    if not kind.__name__.endswith("ForCausalLM") or not is_own:
+        return []
+    source = inspect.getsource(forward)
+    by_loss = "self.loss_function(" in source and getattr(part, "loss_type", None) == "ForCausalLM"
+    return [kind.__name__] if by_loss or "shift_labels" in source else []
 
 
 def _batch(step: int, args: Sequence[object], kwargs: Mapping[str, object], *, contents: bool) -> FedBatch | None:

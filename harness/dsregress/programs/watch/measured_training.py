@@ -29,7 +29,7 @@ from typing import Any
 
 from dsregress.probe.border.encoding import free_value
 from dsregress.probe.border.faults import HARNESS
-from dsregress.probe.border.wire import OCCASIONS, PHASES, REGULAR_PHASES, Detail, RankRecord
+from dsregress.probe.border.wire import OCCASIONS, PHASES, REGULAR_PHASES, SHIFTED_TWICE, Detail, RankRecord
 from dsregress.probe.meters.host_work import FUNCTIONS_KEPT
 from dsregress.probe.meters.phases import HostStopwatch, ProfiledPhases, TimedPhases
 from dsregress.probe.meters.used_packages import UsedPackages
@@ -45,6 +45,7 @@ from dsregress.programs.watch.observed_rank import ObservedRank
 from dsregress.programs.watch.phase_walk import watched_phase
 from dsregress.programs.watch.replicas import replicas_apart
 from dsregress.programs.watch.saved_state import SavedState
+from dsregress.programs.watch.step_invariants import StepInvariants
 from dsregress.programs.watch.trained_models import TrainedModels
 from vgpu.figures import PhaseReading
 from vgpu.watching.metered_phases import MeteredPhases
@@ -91,7 +92,8 @@ class Measuring:
         self._readings = rank.readings
         self._truth = truth  #: of real ranks
         self._kept = kept  #: likewise
-        self._evaluations = Evaluations()
+        self._evaluations = Evaluations(sees_functions=not rank.is_simulated)
+        self._invariants = StepInvariants()
         self._lasting = LastingMemory(rank.meter)
         self._stepped_at = time.monotonic()
         self._metered_step_s = 0.0
@@ -236,6 +238,7 @@ class Measuring:
     def backward_begins(self, loss: object, engine: object) -> None:
         if self._records_numerics:
             self._models.lost(stepper_facts.loss_values(loss), engine)
+            self._invariants.new_backward()
         if self._kept is not None:
             self._kept.backward_begins(loss, engine)
         self._enter("backward", engine)
@@ -250,6 +253,8 @@ class Measuring:
         self._rates = stepper_facts.learning_rates(stepper)  # a schedule may take its step within
         if self._kept is not None:
             self._kept.step_begins(stepper)
+        if self._records_numerics and not stepper_facts.is_engine(stepper):
+            self._invariants.before_step(stepper, self._models.whole_of(stepper))
         self._enter("step", stepper if stepper_facts.is_engine(stepper) else None)
 
     def accumulated(self) -> None:
@@ -259,6 +264,8 @@ class Measuring:
         self._walk.leave()
         if self._kept is not None:
             self._kept.step_ended(stepper)
+        if self._records_numerics and not stepper_facts.is_engine(stepper):
+            self._invariants.after_step(stepper, self._models.whole_of(stepper))
         rates = self._rates if self._last is None else None  # a step of a program that runs on belongs to no result
         model = self._models.stepped(stepper, rates, recorded=self._records_numerics)
         if stepper_facts.is_engine(stepper):
@@ -346,10 +353,15 @@ class Measuring:
             is_there = model.stepper is not None and not stepper_facts.has_left_its_group()
             if self._observer is None and not self._simulated and is_there:
                 trained = stepper_facts.gathered_parameters(model.stepper, model.numerics)
-                model.numerics.replicas_apart = replicas_apart(model.whole)
+                apart = replicas_apart(model.shared)
+                model.numerics.replicas_apart, model.numerics.apart_in = apart.ranks, apart.names
                 model.keep_still_weights()
+                whole = [] if model.whole is None else [model.whole]
+                model.numerics.broken |= self._invariants.broken(model.stepper, whole)
                 if model is self._models.leader:
                     model.numerics.dropping = self._evaluations.dropping
+                    if self._fed.shifting:
+                        model.numerics.broken[SHIFTED_TWICE] = self._fed.shifting[:1]
                 if self._truth is not None and model is self._models.leader:
                     self._announce(HARNESS)
                     with self.watch.paused():

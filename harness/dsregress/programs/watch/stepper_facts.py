@@ -57,6 +57,13 @@ def gradient_norm(stepper: Any) -> float | None:
         return math.hypot(*(whole_norm(torch.linalg.vector_norm(_dense(one), dtype=_wide(one))) for one in gradients))
 
 
+def steps_without_gradient(stepper: Any) -> bool:
+    """Return True for an optimizer that steps weights of which none has a gradient."""
+    if is_engine(stepper) or stepper is None:
+        return False
+    return all(parameter.grad is None for group in stepper.param_groups for parameter in group["params"])
+
+
 def whole_norm(norm: Any) -> float:
     """Return the full value of a possibly sharded norm, unmetered."""
     with _disable_current_modes():

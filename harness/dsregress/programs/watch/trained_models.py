@@ -17,16 +17,18 @@ program's any more.
 from __future__ import annotations
 
 import inspect
+import itertools
 import math
 import sys
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
 
-from dsregress.probe.border.wire import Numerics
+from dsregress.probe.border.wire import NOTHING_MOVES, Numerics
 from dsregress.programs.watch import stepper_facts
+from dsregress.programs.watch.replicas import wrapper_of
 from dsregress.programs.watch.start_weights import start_weights
 from dsregress.programs.watch.still_weights import StillWeights
 from vgpu.figures import PhaseReading
@@ -55,6 +57,11 @@ class TrainedModel:
             self.numerics.dtype = stepper_facts.weight_dtypes(whole)
             self.numerics.trained = stepper_facts.trained_weights(whole)
         self._still: StillWeights | None = None
+        #: modules that are called, of which nothing is stepped while what is stepped gets no gradient
+        self._beside: list[tuple[weakref.ref[torch.nn.Module], StillWeights]] | None = None
+        self._wrapper: Callable[[], torch.nn.Module | None] = lambda: (
+            None
+        )  #: of ``whole``, which the program calls itself
         #: variables that hold it, the nearest first; looked for only if there are several models
         self.variables: list[str] = []
 
@@ -68,15 +75,42 @@ class TrainedModel:
         """The module that is called as a whole; None if it is not known, or dropped."""
         return self._whole()
 
-    def look_for_still_weights(self) -> None:
-        """Find out which of its weights move from now on. Real ranks alone know."""
-        if self._still is None and self.whole is not None:
+    @property
+    def shared(self) -> torch.nn.Module | None:
+        """The module that shares the gradients of its ranks: the whole, or DistributedDataParallel around it."""
+        wrapper = self._wrapper()
+        return self.whole if wrapper is None else wrapper
+
+    def look_for_still_weights(self, called: Sequence[torch.nn.Module]) -> None:
+        """Find out which of its weights move from now on, and what shares their gradients. Real ranks alone know."""
+        if self.whole is None:
+            if not stepper_facts.steps_without_gradient(self.stepper):
+                self._beside = []
+            elif self._beside is None:
+                self._beside = [(weakref.ref(module), StillWeights(module)) for module in called]
+        elif self._still is None:
             self._still = StillWeights(self.whole)
+            if (wrapper := wrapper_of(self.whole)) is not None:
+                self._wrapper = weakref.ref(wrapper)
 
     def keep_still_weights(self) -> None:
         """Record the weights that have not moved."""
         if self._still is not None and self.whole is not None:
             self.numerics.still = self._still.unmoved(self.whole)
+        if names := self._all_still():
+            self.numerics.broken[NOTHING_MOVES] = names
+
+    def _all_still(self) -> list[str]:
+        """Return the names of all trained weights if steps that should move them have moved none."""
+        rates = self.numerics.learning_rates
+        if stepper_facts.is_engine(self.stepper) or len(rates) < 2 or not all(one and one[0] > 0 for one in rates[1:]):
+            return []
+        if self._still is not None:
+            are_moved = all(norm is not None and 0 < norm < math.inf for norm in self.numerics.gradient_norms)
+            return self._still.all_unmoved(self.whole) if are_moved and self.whole is not None else []
+        alive = [(module, still) for known, still in self._beside or () if (module := known()) is not None]
+        names = [still.all_unmoved(module) for module, still in alive]
+        return list(dict.fromkeys(itertools.chain(*names))) if names and all(names) else []
 
     @property
     def is_dropped(self) -> bool:
@@ -186,6 +220,10 @@ class TrainedModels:
             model.goes_on_in(stepper)
             self._called = []
 
+    def whole_of(self, stepper: object) -> torch.nn.Module | None:
+        """Return the module that a stepper trains; None if it has not stepped yet, or it is not known."""
+        return next((model.whole for model in self.models if model.stepper is stepper), None)
+
     def train(self, module: torch.nn.Module) -> bool:
         """Return True if the module is or contains a model that has stepped, judged by its first trained parameter."""
         first = next((id(parameter) for parameter in module.parameters() if parameter.requires_grad), None)
@@ -231,7 +269,7 @@ class TrainedModels:
             model.numerics.learning_rates.append(rates)
             model.numerics.weight_bits.append(stepper_facts.weight_bits(stepper))
         if recorded and stepper is model.stepper:
-            model.look_for_still_weights()
+            model.look_for_still_weights([module for known in self._called if (module := known()) is not None])
             model.numerics.losses.append(stepper_facts.mean_loss(losses))
             model.numerics.gradient_norms.append(self._norm(stepper))
             if (scale := stepper_facts.loss_scale(stepper)) is not None:
