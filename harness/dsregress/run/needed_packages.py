@@ -62,6 +62,7 @@ class ProgramNeeds(msgspec.Struct, frozen=True, kw_only=True):
     #: package -> what else the project requires and the stack lacks: one of them may provide a module of another name
     others: dict[str, DeclaredRequirement] = {}
     files: tuple[Path, ...] = ()  #: its own that were read
+    in_reach: tuple[Path, ...] = ()  #: those and its own that they import anywhere, except in a ``try``
     own: tuple[OwnPackage, ...] = ()  #: its own in place of those of every stack
 
 
@@ -83,9 +84,10 @@ def needs_of_program(line: LaunchLine, folder: Path, locked: Iterable[str]) -> P
     found = list(imports_of_files(_first_files(line, folder, folders), folders, lacks))
     modules = {module for _, lacking in found for module in lacking}
     chosen = (file for file, _ in imports_of_files(files_of_targets(folder, folders), folders, lacks))
+    in_reach = files_in_reach([*(file for file, _ in found), *chosen], folders)
     imported = {
         module
-        for file in files_in_reach([*(file for file, _ in found), *chosen], folders)
+        for file in in_reach
         for module in all_imports(file)
         if lacks(module) and packages[module] in wanted
     }
@@ -100,6 +102,7 @@ def needs_of_program(line: LaunchLine, folder: Path, locked: Iterable[str]) -> P
         partners={name: wanted[name] for name in AXES if name in wanted and name in has},
         others={name: one for name, one in wanted.items() if name not in {*has, *names, *_PROVIDED, *_TOOLS}},
         files=tuple(file for file, _ in found),
+        in_reach=tuple(sorted(in_reach)),
         own=tuple(own_packages(folder, _searched(line, folder), [file for file, _ in found], wanted)),
     )
 

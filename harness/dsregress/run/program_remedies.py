@@ -48,6 +48,7 @@ _STEPS = re.compile(r"ended after (\d{1,3}) optimizer steps?, and \d+ are needed
 _PATH = re.compile(r"write PYTHONPATH=(\S+) before the line")
 _REFUSED_ARGUMENT = re.compile(r"exits with 2: .*error: (?:unrecognized arguments|argument )")
 _NO_SOLUTION = "no solution"
+_SHORTEST_NAME = 4  #: of names that are compared by their beginnings
 _NAMED_MODULES = re.compile(r"'(\w+)'")
 _PYTHON = re.compile(r"(?<!\S)(?:\S*/)?python[\d.]*(?:\s+-[uBOsSEI])*\s+(?=\S)")
 
@@ -156,7 +157,8 @@ def _other_requirements(said: str, attempt: Attempt) -> Remedy | None:
     if f"with {_WITH_PACKAGE}" not in said:
         return None
     modules = {module.lower() for module in _NAMED_MODULES.findall(said)}
-    of_that_name = {name: pin for name, pin in attempt.others.items() if name.replace("-", "_") in modules}
+    of_that_name = {name: pin for name, pin in attempt.others.items() if _names_of(name) & modules}
+    of_that_name = of_that_name or _only({n: pin for n, pin in attempt.others.items() if _resembles(n, modules)})
     adds = of_that_name or attempt.others
     if not 0 < len(adds) <= _MOST_OTHERS:
         return None
@@ -170,6 +172,44 @@ def _other_requirements(said: str, attempt: Attempt) -> Remedy | None:
     )
     what = said.partition(": ")[2].partition(":")[0]
     return Remedy(more, f"{what}: adds what else its project requires: {listing([*adds], _MOST_OTHERS)}")
+
+
+def _names_of(package: str) -> set[str]:
+    """Return the names of modules that a package of this name would have."""
+    name = package.replace("-", "_")
+    return {name, name.removeprefix("python_"), name.removesuffix("_python")}
+
+
+def _resembles(package: str, modules: Collection[str]) -> bool:
+    """Return True if one of two names begins with the other: ``patool`` has the module ``patoolib``."""
+    name = package.replace("-", "_")
+    return any(
+        min(len(name), len(module)) >= _SHORTEST_NAME and (module.startswith(name) or name.startswith(module))
+        for module in modules
+    )
+
+
+def _only(found: Mapping[str, str]) -> Mapping[str, str]:
+    return found if len(found) == 1 else {}
+
+
+def without_what_cannot_be_had(attempt: Attempt, before: Attempt, reason: str) -> Remedy | None:
+    """Return an attempt without those packages that it adds to the one before it, for which there is no release; None if the
+    reason names none of them, or nothing else is added."""
+    added = [name for name in attempt.choice.versions if name not in before.choice.versions]
+    there = reason.partition("no solution")[2] or reason
+    absent = [name for name in added if re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", there)]
+    if not absent or len(absent) == len(added):
+        return None
+    versions = {name: spec for name, spec in attempt.choice.versions.items() if name not in absent}
+    less = msgspec.structs.replace(
+        attempt,
+        choice=msgspec.structs.replace(attempt.choice, versions=versions),
+        added=tuple(name for name in attempt.added if name not in absent),
+        pinned=tuple(name for name in attempt.pinned if name not in absent),
+        left_out=(*attempt.left_out, *absent),
+    )
+    return Remedy(less, f"leaves out {listing(absent, len(absent))}, of which no release goes with the others: {reason}")
 
 
 def _rows(said: str, attempt: Attempt) -> Remedy | None:

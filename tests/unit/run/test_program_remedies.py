@@ -226,6 +226,14 @@ def test_a_module_of_the_name_of_a_required_package_is_added_alone() -> None:
     assert more.choice.versions == {"an-image-kit": "0.4.0"}
 
 
+@pytest.mark.parametrize(("module", "package"), [("patoolib", "patool"), ("dotenv", "python-dotenv"), ("jaxtypes", "")])
+def test_a_module_whose_name_begins_as_one_required_package_does_is_added_alone(module: str, package: str) -> None:
+    others = {"patool": "", "python-dotenv": "", "jaxt": "", "jaxtyping": "", "jaxtypes-a": ""}
+    said = f"CannotRun: train.py lacks the module '{module}': add its package with --with PACKAGE"
+    more, _ = remedied(said, msgspec.structs.replace(GIVEN, others=others))
+    assert {*more.choice.versions} == ({package} if package else {*others})
+
+
 def test_packages_that_nothing_pins_are_taken_of_the_day_of_the_last_commit() -> None:
     stack = Stack(
         python="3.11",

@@ -31,6 +31,7 @@ INDEX = {
     "of-signatures": ["1.0"],
     "protobuf": ["3.20.3", "7.0.0"],
     "wandb": ["0.16.0", "0.31.0"],
+    "on-deepspeed": ["1.0"],
 }
 
 
@@ -49,6 +50,7 @@ class Index:
             if one.name == "wandb" and "protobuf==3.20.3" in source.read_text():
                 inside = ["0.16.0"]
             pins.append(f"{one.name}=={inside[-1] or '1.0'}")
+            pins += ["deepspeed==0.16.4"] if one.name == "on-deepspeed" else []
             pins += [f"of-{extra}==1.0" for extra in one.extras]
         output.write_text("\n".join(pins) + "\n")
         return None
@@ -251,8 +253,46 @@ def test_a_program_that_uses_no_deepspeed_is_measured_with_one_release(folder: P
     assert found.notes == (
         "it uses no deepspeed, so one stack is measured; --transformers A,B or --torch A,B compares releases",
     )
-    named = Choice(versions={"deepspeed": "0.16.4,0.16.8"})
-    assert completed(folder, named).choice == named
+
+
+@pytest.mark.parametrize(
+    ("choice", "release"),
+    [
+        (Choice(versions={"deepspeed": "0.16.4"}), "0.16.4"),
+        (Choice(versions={"deepspeed": "0.16.4", "torch": "2.6.0"}), "0.16.4"),
+        (Choice(versions={"deepspeed": "0.16.4,0.16.8"}), "0.16.4"),
+        (Choice(versions={"deepspeed": "0.16.8,0.16.4"}, baseline="deepspeed==0.16.8"), "0.16.8"),
+        (Choice(stack="transformers-4"), "0.19.8"),
+    ],
+)
+def test_releases_of_a_deepspeed_that_a_program_does_not_use_are_measured_once(
+    folder: Path, choice: Choice, release: str
+) -> None:
+    (folder / "train.py").write_text("import torch\n")
+    found = completed(folder, choice)
+    planned = pipeline.plan_stacks(Settings(environments=str(folder / ".dsregress")), found.choice, cast(Installer, cast(Any, Index())))
+    assert [stack.versions["deepspeed"] for stack in planned.stacks] == [release]
+    several = "," in choice.versions.get("deepspeed", "")
+    assert any("--as-given measures each" in note for note in found.notes) == several
+
+
+@pytest.mark.parametrize(
+    ("source", "line", "choice"),
+    [
+        ("import torch", "torchrun train.py", Choice(versions={"deepspeed": "0.16.4,0.16.8"}, baseline="0.16.8")),
+        ("import torch", "torchrun train.py", Choice(versions={"deepspeed": "0.16.4"}, baseline="0.15.0")),
+        ("def train():\n    import own", "torchrun train.py", Choice(versions={"deepspeed": "0.16.4,0.16.8"})),
+        ("import torch", "trl sft", Choice(versions={"deepspeed": "0.16.4,0.16.8", "trl": "1.0.0"})),
+        ("import torch", "torchrun train.py", Choice(versions={"deepspeed": "0.16.4,0.16.8", "on-deepspeed": "1.0"})),
+    ],
+)
+def test_named_releases_are_measured_if_the_program_or_one_of_its_packages_may_use_them(
+    folder: Path, source: str, line: str, choice: Choice
+) -> None:
+    (folder / "own.py").write_text("import deepspeed\n")
+    (folder / "train.py").write_text(f"{source}\n")
+    found = completed(folder, choice, line)
+    assert (found.choice, found.notes) == (choice, ())
 
 
 @pytest.mark.parametrize(
