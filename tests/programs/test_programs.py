@@ -310,6 +310,17 @@ def test_a_variable_that_is_not_set_is_named(folder: Path) -> None:
     )
 
 
+def test_all_variables_that_the_rest_of_the_file_reads_are_named_at_once(folder: Path) -> None:
+    (folder / "train.py").write_text(
+        "import os\nif len(os.environ) < 1: os.environ['EARLIER']\nos.environ['WRITTEN'] = os.environ['HOME']\n"
+        "entity = os.environ['ENTITY_OF_OURS']\nproject = os.environ['PROJECT_OF_OURS']\n"
+    )
+    assert ran(folder, "sim", 1, "python train.py").signature == (
+        "CannotRun: train.py:4 reads the variables ENTITY_OF_OURS, PROJECT_OF_OURS, which are not set: write "
+        "ENTITY_OF_OURS=VALUE PROJECT_OF_OURS=VALUE before the line"
+    )
+
+
 def test_of_many_modules_that_the_environment_lacks_the_detail_names_all(folder: Path) -> None:
     names = [f"absent_{number:02}" for number in range(20)]
     (folder / "train.py").write_text("".join(f"import {name}\n" for name in names))

@@ -126,11 +126,9 @@ def remedied_attempt(
     return TriedAttempt(attempt, None)
 
 
-def _possible(
-    attempt: Attempt, before: Attempt, plan: Plan, watch: Watch
-) -> tuple[Attempt, pipeline.Planned] | None:
-    """Return the attempt that a remedy asks for, and its plan; without the packages of which no release goes with the others.
-    None if there is no such attempt: the program ends as it did before."""
+def _possible(attempt: Attempt, before: Attempt, plan: Plan, watch: Watch) -> tuple[Attempt, pipeline.Planned] | None:
+    """Return the attempt that a remedy asks for, and its plan; without the packages of which no release goes with the
+    others. None if there is no such attempt: the program ends as it did before."""
     for _ in range(_MOST_LEFT_OUT):
         try:
             return attempt, plan(attempt)

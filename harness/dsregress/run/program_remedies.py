@@ -209,7 +209,9 @@ def without_what_cannot_be_had(attempt: Attempt, before: Attempt, reason: str) -
         pinned=tuple(name for name in attempt.pinned if name not in absent),
         left_out=(*attempt.left_out, *absent),
     )
-    return Remedy(less, f"leaves out {listing(absent, len(absent))}, of which no release goes with the others: {reason}")
+    return Remedy(
+        less, f"leaves out {listing(absent, len(absent))}, of which no release goes with the others: {reason}"
+    )
 
 
 def _rows(said: str, attempt: Attempt) -> Remedy | None:

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
+from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
@@ -27,7 +28,7 @@ from dsregress.run import pipeline
 from dsregress.run.needed_packages import ProgramNeeds, needs_of_program
 from dsregress.run.own_packages import OwnPackage
 from dsregress.run.pipeline import Choice
-from dsregress.run.project_requirements import DeclaredRequirement
+from dsregress.run.project_requirements import AddressedRequirement, DeclaredRequirement
 from dsregress.run.stack_locks import lock_of_stack, newest_beside
 from dsregress.run.targets import varied_package
 from dsregress.run.unused_primary import OneRelease, is_required, one_release
@@ -47,6 +48,7 @@ _OF_ONE_TORCH = ("torchaudio", "torchdata", "torchtext", "torchvision", "xformer
 
 #: A spec of one release names none of these.
 _SEVERAL = frozenset(",*<>!~")
+
 
 class CompletedChoice(msgspec.Struct, frozen=True, kw_only=True):
     """The stacks of a program with what its project wants of them."""
@@ -92,13 +94,25 @@ def complete_choice(
         stack = pipeline.plan_stacks(settings, wanted.choice(), installer).baseline
         if is_required(primary, stack, settings, installer):
             wanted.keep_releases(one)
+    addressed = (
+        _addressed_note(name, one, wanted.choice().versions.get(name) or base.baseline.versions.get(name, ""))
+        for name, one in needs.addressed.items()
+    )
     return CompletedChoice(
         choice=wanted.choice(),
-        notes=(*wanted.notes, *(_own_note(one, base.baseline, left_out) for one in needs.own)),
+        notes=(*wanted.notes, *addressed, *(_own_note(one, base.baseline, left_out) for one in needs.own)),
         searched=tuple(one.folder for one in needs.own if one.is_appended),
         added=tuple(wanted.added),
         pinned=tuple(wanted.pinned),
         others={name: one.pin for name, one in needs.others.items() if name not in wanted.choice().versions},
+    )
+
+
+def _addressed_note(name: str, one: AddressedRequirement, release: str) -> str:
+    taken = f"the release {release} is taken" if release else "no release of it is taken"
+    return (
+        f"its project takes {name} from {one.address} ({one.file}), which may have what no release has: {taken}; to test "
+        "that one, install it in an environment and give --python PATH"
     )
 
 
@@ -221,6 +235,7 @@ class _Wanted:
         wanted = {name: one for name, one in needs.packages.items() if name not in given}
         if not wanted:
             return
+        wanted |= self._later_wheels(wanted, base)
         limits = {name: _limits(one) if one is not None else "" for name, one in wanted.items()}
         found = self._newest(base, limits)
         if isinstance(found, NotInstalled):  # the project's limits do not go together with the stack's
@@ -253,6 +268,25 @@ class _Wanted:
             self.notes.append(
                 f"adds {', '.join(_added_text(found, wanted))}; --with PACKAGE=VERSION takes another release"
             )
+
+    def _later_wheels(
+        self, wanted: Mapping[str, DeclaredRequirement | None], base: Stack
+    ) -> dict[str, DeclaredRequirement]:
+        """Return what is taken in place of pins that would have to be compiled."""
+        pinned = {
+            name: one for name, one in wanted.items() if one is not None and one.pin and name not in _OF_ONE_TORCH
+        }
+        pins = {name: _without_build(one.pin) for name, one in pinned.items()}
+        found = self._installer.later_wheels(pins, base.python)
+        for name, release in found.items():
+            self.notes.append(
+                f"{name}=={pins[name]} ({pinned[name].file}) has no wheel for Python {base.python} and would be compiled: "
+                f"{name} {release} is taken"
+            )
+        return {
+            name: DeclaredRequirement(Requirement(f"{name}=={release}"), pinned[name].file)
+            for name, release in found.items()
+        }
 
     def _given(self) -> set[str]:
         return {str(canonicalize_name(name)) for name in self.choice().versions}
