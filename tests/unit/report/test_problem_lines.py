@@ -261,9 +261,9 @@ def test_a_program_that_fails_in_every_release_names_other_packages_only_with_th
     )
     alike = "It imports what huggingface_hub does not have: the compared releases are not at fault."
     assert consequence(absent, transformers="5.24.0") == f"{alike} {said}"
-    assert consequence(absent.replace("huggingface_hub", "numpy"), transformers="5.24.0") == ""
+    assert "may pass" not in consequence(absent.replace("huggingface_hub", "numpy"), transformers="5.24.0")
     absent = "ImportError: cannot import name 'X' from 'fms.modules' (fms/modules/__init__.py) (param_init.py:3)"
-    assert consequence(absent, transformers="5.24.0", **{"ibm-fms": "1.13.1"}) == ""
+    assert "may pass" not in consequence(absent, transformers="5.24.0", **{"ibm-fms": "1.13.1"})
     assert "may pass" not in consequence("KeyError: 'images' (train.py:3)", transformers="5.24.0")
     assert consequence("ValueError: got 0 (trl/trainer.py:__init__)", transformers="5.24.0", trl="1.16.0") == ""
 
