@@ -47,6 +47,8 @@ _RANKS = re.compile(r"give --ranks (\d{1,3})\b")
 _STEPS = re.compile(r"ended after (\d{1,3}) optimizer steps?, and \d+ are needed: give it .* --steps (\d{1,3})$")
 _PATH = re.compile(r"write PYTHONPATH=(\S+) before the line")
 _REFUSED_ARGUMENT = re.compile(r"exits with 2: .*error: (?:unrecognized arguments|argument )")
+_REFUSED_RANK = re.compile(r"unrecognized arguments: .*--local-rank=")
+_OLD_LAUNCHER = re.compile(r"(?<!\S)(?:\S*/)?python[\d.]*(?:\s+-[uBOsSEI])*\s+-m\s+torch\.distributed\.launch\s+")
 _NO_SOLUTION = "no solution"
 _SHORTEST_NAME = 4  #: of names that are compared by their beginnings
 _NAMED_MODULES = re.compile(r"'(\w+)'")
@@ -105,6 +107,8 @@ def remedy_of(outcome: Outcome, attempt: Attempt, stack: Stack, of_its_day: Rele
         more = _ALL_PACKAGES.findall(outcome.detail)[-1:]
         remedies = (remedy(" ".join((signature.message, *more)), attempt) for remedy in _REMEDIES)
         return next((one for one in remedies if one is not None), None)
+    if (launched := _torchrun(signature.message, attempt)) is not None:
+        return launched
     if signature.error == "ProgramError" and not _REFUSED_ARGUMENT.search(signature.message):
         return _fewer_steps(signature.message, attempt)
     if (found := _undeclared(signature, attempt)) is not None:
@@ -268,6 +272,16 @@ def _launcher(said: str, attempt: Attempt) -> Remedy | None:
     if NO_RANK not in said or launched == line:
         return None
     return _changed(attempt, f"is started by {masked_launch_line(launched)}, as it asks for its rank", line=launched)
+
+
+def _torchrun(said: str, attempt: Attempt) -> Remedy | None:
+    """Start a program of torch 1 so that no ``--local-rank`` is passed to it."""
+    line = attempt.program.line
+    launched = _OLD_LAUNCHER.sub("torchrun ", line, count=1)
+    if not _REFUSED_RANK.search(said) or launched == line:
+        return None
+    why = "as it does not know the --local-rank that torch.distributed.launch passes from torch 2 on"
+    return _changed(attempt, f"is started by torchrun, {why}", line=launched)
 
 
 _REMEDIES: tuple[Callable[[str, Attempt], Remedy | None], ...] = (
