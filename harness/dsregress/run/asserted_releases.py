@@ -41,7 +41,7 @@ def _asserted(statement: ast.stmt) -> str:
         return _compared(statement.test, _RAISES)
     call = statement.value if isinstance(statement, ast.Expr) else None
     if isinstance(call, ast.Call) and ast.unparse(call.func).endswith("require_version") and call.args:
-        return _text(call.args[0])
+        return _literal(call.args[0])
     return ""
 
 
@@ -52,9 +52,9 @@ def _compared(test: ast.expr, operators: dict[type[ast.cmpop], str]) -> str:
     (right,) = test.comparators
     if isinstance(right, ast.Call) and len(right.args) == 1:  # version.parse("2.0")
         right = right.args[0]
-    release = _text(right)
+    release = _literal(right)
     return f"{module[1]}{operator}{release}" if module and operator and release else ""
 
 
-def _text(node: ast.expr) -> str:
+def _literal(node: ast.expr) -> str:
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""

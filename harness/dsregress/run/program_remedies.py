@@ -162,7 +162,9 @@ def _other_requirements(said: str, attempt: Attempt) -> Remedy | None:
         return None
     modules = {module.lower() for module in _NAMED_MODULES.findall(said)}
     of_that_name = {name: pin for name, pin in attempt.others.items() if _names_of(name) & modules}
-    of_that_name = of_that_name or _only({n: pin for n, pin in attempt.others.items() if _resembles(n, modules)})
+    alike = {name: pin for name, pin in attempt.others.items() if _resembles(name, modules)}
+    if not of_that_name and len(alike) == 1:
+        of_that_name = alike
     adds = of_that_name or attempt.others
     if not 0 < len(adds) <= _MOST_OTHERS:
         return None
@@ -191,10 +193,6 @@ def _resembles(package: str, modules: Collection[str]) -> bool:
         min(len(name), len(module)) >= _SHORTEST_NAME and (module.startswith(name) or name.startswith(module))
         for module in modules
     )
-
-
-def _only(found: Mapping[str, str]) -> Mapping[str, str]:
-    return found if len(found) == 1 else {}
 
 
 def without_what_cannot_be_had(attempt: Attempt, before: Attempt, reason: str) -> Remedy | None:

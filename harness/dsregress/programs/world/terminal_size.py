@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
 
 from vgpu.replacing import Patches
 
@@ -17,7 +16,8 @@ _ASKED = "stty size"
 @contextlib.contextmanager
 def usual_terminal() -> Iterator[None]:
     """Answer within the block what ``os.get_terminal_size`` and ``stty size`` would in a terminal of the usual size."""
-    measured, run = os.get_terminal_size, subprocess.Popen.__init__
+    measured = os.get_terminal_size
+    run: Callable[..., None] = subprocess.Popen.__init__
 
     def get_terminal_size(*descriptor: int) -> os.terminal_size:
         try:
@@ -25,7 +25,7 @@ def usual_terminal() -> Iterator[None]:
         except OSError:
             return os.terminal_size((_COLUMNS, _LINES))
 
-    def popen(process: Any, args: Any, *rest: Any, **kwargs: Any) -> None:
+    def popen(process: object, args: object, *rest: object, **kwargs: object) -> None:
         words = args.split() if isinstance(args, str) else [*args] if isinstance(args, (list, tuple)) else []
         if words[:2] == _ASKED.split():
             answer = ["echo", str(_LINES), str(_COLUMNS)]
