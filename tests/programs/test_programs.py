@@ -310,6 +310,33 @@ def test_a_variable_that_is_not_set_is_named(folder: Path) -> None:
     )
 
 
+def test_all_variables_that_the_rest_of_the_file_reads_are_named_at_once(folder: Path) -> None:
+    (folder / "train.py").write_text(
+        "import os\nif len(os.environ) < 1: os.environ['EARLIER']\nos.environ['WRITTEN'] = os.environ['HOME']\n"
+        "entity = os.environ['ENTITY_OF_OURS']\nproject = os.environ['PROJECT_OF_OURS']\n"
+    )
+    assert ran(folder, "sim", 1, "python train.py").signature == (
+        "CannotRun: train.py:4 reads the variables ENTITY_OF_OURS, PROJECT_OF_OURS, which are not set: write "
+        "ENTITY_OF_OURS=VALUE PROJECT_OF_OURS=VALUE before the line"
+    )
+
+
+@pytest.mark.parametrize(
+    "asks",
+    [
+        "lines, columns = os.popen('stty size', 'r').read().split()",
+        "lines, columns = subprocess.check_output(['stty', 'size']).split()",
+        "columns, lines = os.get_terminal_size()",
+    ],
+)
+def test_a_rank_has_a_terminal_of_the_usual_size(folder: Path, asks: str) -> None:
+    source = (
+        f"import os, subprocess\n{asks}\nassert (int(lines), int(columns)) == (24, 80)\nraise RuntimeError('asked')\n"
+    )
+    (folder / "train.py").write_text(source)
+    assert ran(folder, "sim", 1, "python train.py").signature.startswith("RuntimeError: asked")
+
+
 def test_of_many_modules_that_the_environment_lacks_the_detail_names_all(folder: Path) -> None:
     names = [f"absent_{number:02}" for number in range(20)]
     (folder / "train.py").write_text("".join(f"import {name}\n" for name in names))

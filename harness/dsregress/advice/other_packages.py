@@ -6,17 +6,11 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-import msgspec
-
 from dsregress.compare import Problem
+from dsregress.compare.failed_imports import failed_import
 from dsregress.compare.outcomes import signature_of
 from dsregress.model import AXES, Signature, Stack
 from dsregress.probe.module_packages import packages_by_module
-
-#: Python's words for a failed import. A module without a dot, and a name from a file without a folder, may be the program's
-#: own: only the others say that an installed package is of a release that lacks them.
-_NO_MODULE = re.compile(r"No module named '(?P<package>\w+)(?P<is_installed>\.)?")
-_NO_NAME = re.compile(r"cannot import name '[^']+' from '(?P<package>\w+)[^']*'(?P<is_installed> \((?P=package)/)?")
 
 #: The packages that programs depend on most, if nothing names one.
 _USUAL = ("transformers", "accelerate", "torch")
@@ -33,20 +27,6 @@ OF_A_CALL = frozenset(("ImportError", "ModuleNotFoundError", "AttributeError", "
 
 #: Errors whose line says all: what a program did in place of training, or what it lacks.
 _OF_OURS = frozenset(("ProgramError", "CannotRun", "NotHere", "SimulationError"))
-
-
-class FailedImport(msgspec.Struct, frozen=True):
-    """The package that lacks an imported part."""
-
-    package: str
-    is_installed: bool  #: it is, in a release that lacks the part
-
-
-def failed_import(signature: Signature | None) -> FailedImport | None:
-    """Return what an error says of an import that failed; None for any other error."""
-    said = signature.message if signature is not None else ""
-    found = _NO_NAME.search(said) or _NO_MODULE.search(said)
-    return FailedImport(found["package"], bool(found["is_installed"])) if found is not None else None
 
 
 def other_packages(problem: Problem, stack: Stack, varied: Collection[str]) -> list[str]:

@@ -23,6 +23,7 @@ import msgspec
 from dsregress.compare.causal_order import causal_position, follows_from
 from dsregress.compare.comparison import ChangedSetting, Problem, ProblemKind
 from dsregress.compare.episodes import Episode
+from dsregress.compare.failed_imports import failed_import
 from dsregress.compare.finding_groups import gravity, kind_of, severity, worst_first
 from dsregress.compare.metrics import OUTCOME, PARAMETER_ERROR
 from dsregress.compare.outcomes import asks_for_a_rank, signature_of
@@ -315,18 +316,33 @@ def _is_slight(found: Finding) -> bool:
     return isinstance(found.ratio, float) and found.ratio < _SLIGHT
 
 
+#: The package by which stacks are named if no other varies: what it lacks is a release's.
+_NAMING = "deepspeed"
+
+#: The error of a program that exits, or ends without a step: ``train.py exits with 2: unrecognized arguments: ...``.
+_IN_PLACE_OF_TRAINING = "ProgramError"
+
 #: Errors of a call that another release of a package may serve, though they arise in the line that calls.
 _OF_INTERFACES = ("TypeError", "AttributeError", "ImportError", "ModuleNotFoundError")
 
 
 def is_of_program(found: Finding) -> bool:
-    """Return True if a failure is that of a given program's own code, or of an assertion, which says that something was
-    called in a wrong way. If every release has it, it tells none from another."""
+    """Return True if a failure is that of a given program's own code, of its exit in place of training, or of an assertion,
+    which says that something was called in a wrong way. If every release has it, it tells none from another."""
     signature = signature_of(found.outcome) if found.outcome is not None else None
     if signature is None or not is_given_program(found.scenario):
         return False
     is_own = signature.is_of_program and signature.error not in _OF_INTERFACES
-    return is_own or signature.error == AssertionError.__name__
+    return is_own or signature.error in (AssertionError.__name__, _IN_PLACE_OF_TRAINING) or lacking_package(found) != ""
+
+
+def lacking_package(found: Finding) -> str:
+    """Return the package that has not what a program's own line imports, unless releases are named by it; else empty."""
+    signature = signature_of(found.outcome) if found.outcome is not None else None
+    if signature is None or not signature.is_of_program:
+        return ""
+    missing = failed_import(signature)
+    return missing.package if missing is not None and missing.is_installed and missing.package != _NAMING else ""
 
 
 def _ordered(stacks: Iterable[str], order: Sequence[str]) -> tuple[str, ...]:

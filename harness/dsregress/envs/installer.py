@@ -75,6 +75,10 @@ class Installer(PackageCommands):
         """See `dsregress.envs.package_index.find_cpu_builds`."""
         return package_index.find_cpu_builds(self, requirements, python)
 
+    def later_wheels(self, pins: Mapping[str, str], python: str) -> dict[str, str]:
+        """See `dsregress.envs.package_index.later_wheels`."""
+        return package_index.later_wheels(self, pins, python)
+
     def create(self, folder: Path, python: str) -> NotInstalled | None:
         """Make an empty virtual environment of Python ``python`` ("3.11") in ``folder``."""
         ours = f"{sys.version_info.major}.{sys.version_info.minor}"

@@ -86,15 +86,16 @@ class PackageCommands:
         pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input"]
         return self._run([*pip, *arguments], self.environment)
 
-    def resolve_alone(self, requirement: str, *options: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        """Resolve a requirement with uv, without its dependencies. Download and build nothing, releases that are only a
-        source included."""
+    def resolve_alone(self, requirements: str, *options: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        """Resolve requirements, one a line, with uv, without their dependencies. Download and build nothing, releases that
+        are only a source included."""
+        names = [Requirement(line).name for line in requirements.splitlines()]
         with scratch_folder() as folder:
             file = folder / "requirements.txt"
-            file.write_text(f"{requirement}\n", encoding="utf-8")
+            file.write_text(f"{requirements}\n", encoding="utf-8")
             # Without this, uv builds a source to learn what it requires.
-            known = f'[[dependency-metadata]]\nname = "{Requirement(requirement).name}"\nrequires-dist = []\n'
-            (folder / "uv.toml").write_text(known, encoding="utf-8")
+            known = (f'[[dependency-metadata]]\nname = "{name}"\nrequires-dist = []\n' for name in names)
+            (folder / "uv.toml").write_text("".join(known), encoding="utf-8")
             common = ["--directory", str(folder), "--no-deps", "--no-header", "--python", sys.executable, "--quiet"]
             return self.run_uv("pip", "compile", *common, *options, str(file), **variables)
 

@@ -6,8 +6,10 @@ import functools
 import json
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
+from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from dsregress.envs import signatures
@@ -124,6 +126,41 @@ def declared_requirements(commands: PackageCommands, package: str, version: str)
         return None
     (installed,) = json.loads(done.stdout)["install"]
     return list(installed["metadata"].get("requires_dist", ()))
+
+
+def later_wheels(commands: PackageCommands, pins: Mapping[str, str], python: str) -> dict[str, str]:
+    """Return, of pinned releases (package -> release), those of compiled packages that have no wheel for ``python``, each
+    with the first later release that has one. Their builds take minutes, and mostly fail."""
+    if commands.offline or not pins:
+        return {}
+    found = _first_wheels(commands, pins, python)
+    if found is None:  # one of them has no wheel of any release
+        alone = (_first_wheels(commands, {name: pin}, python) or {} for name, pin in pins.items())
+        found = {name: wheel for one in alone for name, wheel in one.items()}
+    return {
+        name: wheel.version
+        for name, wheel in found.items()
+        if wheel.is_compiled and Version(wheel.version) != Version(pins[name])
+    }
+
+
+class _Wheel(NamedTuple):
+    version: str
+    is_compiled: bool
+
+
+def _first_wheels(commands: PackageCommands, pins: Mapping[str, str], python: str) -> dict[str, _Wheel] | None:
+    """Return the first release of each package from its pin on that has a wheel; None if one has none."""
+    lines = "\n".join(f"{name}>={pin}" for name, pin in pins.items())
+    options = ["--only-binary", ":all:", "--resolution", "lowest-direct", "--python-version", python]
+    done = commands.resolve_alone(lines, *options, "--format", "pylock.toml", **commands.exclude_newer)
+    if done.returncode != 0:
+        return None
+    return {
+        canonicalize_name(one["name"]): _Wheel(one["version"], "-any.whl" not in str(wheels[0]))
+        for one in tomllib.loads(done.stdout).get("packages", ())
+        if (wheels := one.get("wheels"))
+    }
 
 
 def find_cpu_builds(commands: PackageCommands, requirements: Sequence[str], python: str) -> CpuBuilds:

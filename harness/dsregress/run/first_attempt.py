@@ -17,10 +17,17 @@ import msgspec
 
 from dsregress.config.settings import Settings
 from dsregress.envs.installer import Installer
+from dsregress.errors import UsageError
 from dsregress.model import Cell, Result
 from dsregress.probe import launch_line, oldest_torch
 from dsregress.run import pipeline, program_stack
-from dsregress.run.program_remedies import Attempt, OfItsDay, line_searching, remedy_of
+from dsregress.run.program_remedies import (
+    Attempt,
+    OfItsDay,
+    line_searching,
+    remedy_of,
+    without_what_cannot_be_had,
+)
 from dsregress.run.program_stack import is_torch_for_here, supported_release
 from dsregress.run.refusals import fails_with_each
 from dsregress.run.releases_of_day import day_of_last_commit, newest_of, releases_of_day
@@ -32,6 +39,9 @@ from dsregress.versions.releases import parsed_version
 
 #: More remedies than a program needs that can be measured.
 _MOST_REMEDIES = 8
+
+#: Packages of one remedy that are left out, one by one, as no release goes with the others.
+_MOST_LEFT_OUT = 6
 
 #: Seconds after which no further remedy is tried: most programs that can be measured take less than half of it.
 _MOST_TIME = 900.0
@@ -87,8 +97,8 @@ def remedied_attempt(
     """Return the attempt with the remedies that runs of its baseline ask for. Every run is stored. Raise as
     `Session.measure`."""
     began, named = time.monotonic(), attempt.fixed
+    planned = plan(attempt)
     for _ in range(_MOST_REMEDIES):
-        planned = plan(attempt)
         cells = _tried_first(planned)
         if not cells:
             break
@@ -105,11 +115,31 @@ def remedied_attempt(
                 f"{attempt.program.name}: after {_MOST_TIME / 60:.0f} min no further remedy is tried: {found.line}"
             )
             return TriedAttempt(attempt, result)
-        before, (attempt, line) = attempt.program.line, found
+        before, (attempt, line) = attempt, found
         watch.note(f"{attempt.program.name}: {line}")
-        if attempt.program.line != before:  # it may reach more of its files, which import more
+        if attempt.program.line != before.program.line:  # it may reach more of its files, which import more
             attempt = completed_attempt(attempt, cells[0].device, settings, installer, watch.note)
+        possible = _possible(attempt, before, plan, watch)
+        if possible is None:
+            return TriedAttempt(before, result)
+        attempt, planned = possible
     return TriedAttempt(attempt, None)
+
+
+def _possible(attempt: Attempt, before: Attempt, plan: Plan, watch: Watch) -> tuple[Attempt, pipeline.Planned] | None:
+    """Return the attempt that a remedy asks for, and its plan; without the packages of which no release goes with the
+    others. None if there is no such attempt: the program ends as it did before."""
+    for _ in range(_MOST_LEFT_OUT):
+        try:
+            return attempt, plan(attempt)
+        except UsageError as error:
+            less = without_what_cannot_be_had(attempt, before, error.what)
+            if less is None:
+                watch.note(f"{attempt.program.name}: that cannot be had: {error.what}")
+                return None
+            attempt, line = less
+            watch.note(f"{attempt.program.name}: {line}")
+    return None
 
 
 def _of_its_day(

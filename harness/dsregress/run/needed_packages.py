@@ -22,8 +22,15 @@ from dsregress.model import AXES
 from dsregress.probe.launch_line import INSTALLED, LaunchLine
 from dsregress.probe.module_packages import module_named, packages_by_module
 from dsregress.probe.program_imports import all_imports, files_in_reach, imports_of_files, own_files
+from dsregress.run.asserted_releases import asserted_requirements
 from dsregress.run.own_packages import OwnPackage, own_packages
-from dsregress.run.project_requirements import DeclaredRequirement, declared_requirements, project_scripts
+from dsregress.run.project_requirements import (
+    AddressedRequirement,
+    DeclaredRequirement,
+    addressed_requirements,
+    declared_requirements,
+    project_scripts,
+)
 from dsregress.run.settings_targets import files_of_targets
 from dsregress.wording.quantities import enumeration
 from vgpu.no_stand_in import WITHOUT_STAND_IN
@@ -61,7 +68,10 @@ class ProgramNeeds(msgspec.Struct, frozen=True, kw_only=True):
     partners: dict[str, DeclaredRequirement] = {}
     #: package -> what else the project requires and the stack lacks: one of them may provide a module of another name
     others: dict[str, DeclaredRequirement] = {}
+    #: package that it imports -> the repository from which the project takes it
+    addressed: dict[str, AddressedRequirement] = {}
     files: tuple[Path, ...] = ()  #: its own that were read
+    in_reach: tuple[Path, ...] = ()  #: those and its own that they import anywhere, except in a ``try``
     own: tuple[OwnPackage, ...] = ()  #: its own in place of those of every stack
 
 
@@ -83,23 +93,28 @@ def needs_of_program(line: LaunchLine, folder: Path, locked: Iterable[str]) -> P
     found = list(imports_of_files(_first_files(line, folder, folders), folders, lacks))
     modules = {module for _, lacking in found for module in lacking}
     chosen = (file for file, _ in imports_of_files(files_of_targets(folder, folders), folders, lacks))
+    for one in asserted_requirements(file for file, _ in found):  # it does not start with another release
+        package = packages.get(one.requirement.name, canonicalize_name(one.requirement.name))
+        wanted[package] = one
+    in_reach = files_in_reach([*(file for file, _ in found), *chosen], folders)
     imported = {
-        module
-        for file in files_in_reach([*(file for file, _ in found), *chosen], folders)
-        for module in all_imports(file)
-        if lacks(module) and packages[module] in wanted
+        module for file in in_reach for module in all_imports(file) if lacks(module) and packages[module] in wanted
     }
     needed = modules | {module for module in imported if not own_files(module, folders)}
     asked = {package for package in _ASKED_FOR_BY_LIBRARIES if package in wanted and package not in has}
     asked |= set(_asked_by_name(line, [file for file, _ in found])) - has
     command = _package_of_command(line, packages, has)
     names = sorted({packages[module] for module in needed} | asked | {command} - {""})
+    addressed = addressed_requirements(_project_places(line, folder))
+    imports = {packages.get(name, canonicalize_name(name)) for file in in_reach for name in all_imports(file)}
     return ProgramNeeds(
         modules=tuple(sorted(modules)),
         packages={name: wanted.get(name) for name in names},
         partners={name: wanted[name] for name in AXES if name in wanted and name in has},
         others={name: one for name, one in wanted.items() if name not in {*has, *names, *_PROVIDED, *_TOOLS}},
+        addressed={name: one for name, one in addressed.items() if name in imports and name not in own},
         files=tuple(file for file, _ in found),
+        in_reach=tuple(sorted(in_reach)),
         own=tuple(own_packages(folder, _searched(line, folder), [file for file, _ in found], wanted)),
     )
 

@@ -47,7 +47,10 @@ _RANKS = re.compile(r"give --ranks (\d{1,3})\b")
 _STEPS = re.compile(r"ended after (\d{1,3}) optimizer steps?, and \d+ are needed: give it .* --steps (\d{1,3})$")
 _PATH = re.compile(r"write PYTHONPATH=(\S+) before the line")
 _REFUSED_ARGUMENT = re.compile(r"exits with 2: .*error: (?:unrecognized arguments|argument )")
+_REFUSED_RANK = re.compile(r"unrecognized arguments: .*--local-rank=")
+_OLD_LAUNCHER = re.compile(r"(?<!\S)(?:\S*/)?python[\d.]*(?:\s+-[uBOsSEI])*\s+-m\s+torch\.distributed\.launch\s+")
 _NO_SOLUTION = "no solution"
+_SHORTEST_NAME = 4  #: of names that are compared by their beginnings
 _NAMED_MODULES = re.compile(r"'(\w+)'")
 _PYTHON = re.compile(r"(?<!\S)(?:\S*/)?python[\d.]*(?:\s+-[uBOsSEI])*\s+(?=\S)")
 
@@ -104,6 +107,8 @@ def remedy_of(outcome: Outcome, attempt: Attempt, stack: Stack, of_its_day: Rele
         more = _ALL_PACKAGES.findall(outcome.detail)[-1:]
         remedies = (remedy(" ".join((signature.message, *more)), attempt) for remedy in _REMEDIES)
         return next((one for one in remedies if one is not None), None)
+    if (launched := _torchrun(signature.message, attempt)) is not None:
+        return launched
     if signature.error == "ProgramError" and not _REFUSED_ARGUMENT.search(signature.message):
         return _fewer_steps(signature.message, attempt)
     if (found := _undeclared(signature, attempt)) is not None:
@@ -156,7 +161,10 @@ def _other_requirements(said: str, attempt: Attempt) -> Remedy | None:
     if f"with {_WITH_PACKAGE}" not in said:
         return None
     modules = {module.lower() for module in _NAMED_MODULES.findall(said)}
-    of_that_name = {name: pin for name, pin in attempt.others.items() if name.replace("-", "_") in modules}
+    of_that_name = {name: pin for name, pin in attempt.others.items() if _names_of(name) & modules}
+    alike = {name: pin for name, pin in attempt.others.items() if _resembles(name, modules)}
+    if not of_that_name and len(alike) == 1:
+        of_that_name = alike
     adds = of_that_name or attempt.others
     if not 0 < len(adds) <= _MOST_OTHERS:
         return None
@@ -170,6 +178,42 @@ def _other_requirements(said: str, attempt: Attempt) -> Remedy | None:
     )
     what = said.partition(": ")[2].partition(":")[0]
     return Remedy(more, f"{what}: adds what else its project requires: {listing([*adds], _MOST_OTHERS)}")
+
+
+def _names_of(package: str) -> set[str]:
+    """Return the names of modules that a package of this name would have."""
+    name = package.replace("-", "_")
+    return {name, name.removeprefix("python_"), name.removesuffix("_python")}
+
+
+def _resembles(package: str, modules: Collection[str]) -> bool:
+    """Return True if one of two names begins with the other: ``patool`` has the module ``patoolib``."""
+    name = package.replace("-", "_")
+    return any(
+        min(len(name), len(module)) >= _SHORTEST_NAME and (module.startswith(name) or name.startswith(module))
+        for module in modules
+    )
+
+
+def without_what_cannot_be_had(attempt: Attempt, before: Attempt, reason: str) -> Remedy | None:
+    """Return an attempt without those packages that it adds to the one before it, for which there is no release; None if the
+    reason names none of them, or nothing else is added."""
+    added = [name for name in attempt.choice.versions if name not in before.choice.versions]
+    there = reason.partition("no solution")[2] or reason
+    absent = [name for name in added if re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", there)]
+    if not absent or len(absent) == len(added):
+        return None
+    versions = {name: spec for name, spec in attempt.choice.versions.items() if name not in absent}
+    less = msgspec.structs.replace(
+        attempt,
+        choice=msgspec.structs.replace(attempt.choice, versions=versions),
+        added=tuple(name for name in attempt.added if name not in absent),
+        pinned=tuple(name for name in attempt.pinned if name not in absent),
+        left_out=(*attempt.left_out, *absent),
+    )
+    return Remedy(
+        less, f"leaves out {listing(absent, len(absent))}, of which no release goes with the others: {reason}"
+    )
 
 
 def _rows(said: str, attempt: Attempt) -> Remedy | None:
@@ -226,6 +270,16 @@ def _launcher(said: str, attempt: Attempt) -> Remedy | None:
     if NO_RANK not in said or launched == line:
         return None
     return _changed(attempt, f"is started by {masked_launch_line(launched)}, as it asks for its rank", line=launched)
+
+
+def _torchrun(said: str, attempt: Attempt) -> Remedy | None:
+    """Start a program of torch 1 so that no ``--local-rank`` is passed to it."""
+    line = attempt.program.line
+    launched = _OLD_LAUNCHER.sub("torchrun ", line, count=1)
+    if not _REFUSED_RANK.search(said) or launched == line:
+        return None
+    why = "as it does not know the --local-rank that torch.distributed.launch passes from torch 2 on"
+    return _changed(attempt, f"is started by torchrun, {why}", line=launched)
 
 
 _REMEDIES: tuple[Callable[[str, Attempt], Remedy | None], ...] = (

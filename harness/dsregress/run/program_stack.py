@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
+from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
@@ -27,9 +28,10 @@ from dsregress.run import pipeline
 from dsregress.run.needed_packages import ProgramNeeds, needs_of_program
 from dsregress.run.own_packages import OwnPackage
 from dsregress.run.pipeline import Choice
-from dsregress.run.project_requirements import DeclaredRequirement
+from dsregress.run.project_requirements import AddressedRequirement, DeclaredRequirement
 from dsregress.run.stack_locks import lock_of_stack, newest_beside
 from dsregress.run.targets import varied_package
+from dsregress.run.unused_primary import OneRelease, is_required, one_release
 from dsregress.versions import releases
 from dsregress.versions.stack_plans import NEWEST_THAT_FITS
 
@@ -46,8 +48,6 @@ _OF_ONE_TORCH = ("torchaudio", "torchdata", "torchtext", "torchvision", "xformer
 
 #: A spec of one release names none of these.
 _SEVERAL = frozenset(",*<>!~")
-
-_LARGEST_SETTINGS = 1 << 20
 
 
 class CompletedChoice(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,8 +78,9 @@ def complete_choice(
     left_out = tuple(one.name for one in needs.own if not one.is_required and one.name not in choice.versions)
     choice = msgspec.structs.replace(choice, left_out=(*choice.left_out, *left_out))
     wanted = _Wanted(choice, primary, settings, installer)
-    if not _names_packages(choice) and not uses_package(primary, line, folder, needs.files):
-        wanted.take_one_release(base.stacks[-1].versions[primary])
+    one = one_release(primary, choice, base, line, folder, needs)
+    if one is not None:
+        wanted.take_one_release(one)
     if not _compares_one_package(choice, primary):
         wanted.take_partners(needs.partners, base.baseline, device)
     if needs.packages:
@@ -89,13 +90,29 @@ def complete_choice(
         lock = lock_of_stack(stack, settings, installer)
         if not isinstance(lock, NotInstalled):
             wanted.add_packages(needs_of_program(line, folder, lock.requirements), stack)
+    if one is not None and one.others:
+        stack = pipeline.plan_stacks(settings, wanted.choice(), installer).baseline
+        if is_required(primary, stack, settings, installer):
+            wanted.keep_releases(one)
+    addressed = (
+        _addressed_note(name, one, wanted.choice().versions.get(name) or base.baseline.versions.get(name, ""))
+        for name, one in needs.addressed.items()
+    )
     return CompletedChoice(
         choice=wanted.choice(),
-        notes=(*wanted.notes, *(_own_note(one, base.baseline, left_out) for one in needs.own)),
+        notes=(*wanted.notes, *addressed, *(_own_note(one, base.baseline, left_out) for one in needs.own)),
         searched=tuple(one.folder for one in needs.own if one.is_appended),
         added=tuple(wanted.added),
         pinned=tuple(wanted.pinned),
         others={name: one.pin for name, one in needs.others.items() if name not in wanted.choice().versions},
+    )
+
+
+def _addressed_note(name: str, one: AddressedRequirement, release: str) -> str:
+    taken = f"the release {release} is taken" if release else "no release of it is taken"
+    return (
+        f"its project takes {name} from {one.address} ({one.file}), which may have what no release has: {taken}; to test "
+        "that one, install it in an environment and give --python PATH"
     )
 
 
@@ -105,34 +122,6 @@ def _own_note(own: OwnPackage, base: Stack, left_out: Collection[str]) -> str:
     if own.name in left_out:
         return f"imports the {own.name} of {where}{path}: the stack is without its own, as the project requires none"
     return f"imports the {own.name} of {where}, not {own.name} {base.versions[own.name]} of the stack{path}"
-
-
-def uses_package(package: str, line: LaunchLine, folder: Path, files: Collection[Path]) -> bool:
-    """Return True if a line, its program's own ``files`` or a file of settings that it names mentions a package."""
-    words = [line.launcher, *line.options, *line.arguments]
-    values = {value for word in words for value in (word, word.rpartition("=")[2]) if value}
-    if any(package in word.lower() for word in words):
-        return True
-    stems = {Path(value).stem for value in values}
-    named = [file for value in values if (file := folder / value).suffix in _SETTINGS and file.is_file()]
-    named += [file for file in folder.rglob("*.y*ml") if file.stem in stems][:_MOST_SETTINGS]
-    return any(package in _text_of(file).lower() for file in (*files, *named))
-
-
-_SETTINGS = (".yaml", ".yml", ".json", ".toml")
-_MOST_SETTINGS = 100
-
-
-def _text_of(file: Path) -> str:
-    try:
-        return file.read_text("utf-8", "replace") if file.stat().st_size <= _LARGEST_SETTINGS else ""
-    except OSError:
-        return ""
-
-
-def _names_packages(choice: Choice) -> bool:
-    """Return True if the user chose what to compare."""
-    return bool(choice.stack or choice.baseline or any(name in AXES for name in choice.versions))
 
 
 def _compares_one_package(choice: Choice, primary: str) -> bool:
@@ -162,16 +151,20 @@ class _Wanted:
         """Return the choice as it is now."""
         versions = {**self._choice.versions, **self._versions}
         return msgspec.structs.replace(
-            self._choice, versions=versions, baseline=self._choice.baseline or self._baseline
+            self._choice, versions=versions, baseline=self._baseline or self._choice.baseline
         )
 
-    def take_one_release(self, release: str) -> None:
+    def take_one_release(self, one: OneRelease) -> None:
         """Measure one release of the primary package, which the program does not use."""
-        self._versions[self._primary] = release
-        self._baseline = f"{self._primary}=={release}"
-        self.notes.append(
-            f"it uses no {self._primary}, so one stack is measured; --transformers A,B or --torch A,B compares releases"
-        )
+        self._versions[self._primary] = one.release
+        self._baseline = f"{self._primary}=={one.release}"
+        self.notes.append(one.note)
+
+    def keep_releases(self, one: OneRelease) -> None:
+        """Measure the releases that the user named after all."""
+        del self._versions[self._primary]
+        self._baseline = None
+        self.notes.remove(one.note)
 
     def take_partners(self, declared: Mapping[str, DeclaredRequirement], base: Stack, device: str) -> None:
         """Take the releases that the project pins of packages that every stack has."""
@@ -242,6 +235,7 @@ class _Wanted:
         wanted = {name: one for name, one in needs.packages.items() if name not in given}
         if not wanted:
             return
+        wanted |= self._later_wheels(wanted, base)
         limits = {name: _limits(one) if one is not None else "" for name, one in wanted.items()}
         found = self._newest(base, limits)
         if isinstance(found, NotInstalled):  # the project's limits do not go together with the stack's
@@ -274,6 +268,25 @@ class _Wanted:
             self.notes.append(
                 f"adds {', '.join(_added_text(found, wanted))}; --with PACKAGE=VERSION takes another release"
             )
+
+    def _later_wheels(
+        self, wanted: Mapping[str, DeclaredRequirement | None], base: Stack
+    ) -> dict[str, DeclaredRequirement]:
+        """Return what is taken in place of pins that would have to be compiled."""
+        pinned = {
+            name: one for name, one in wanted.items() if one is not None and one.pin and name not in _OF_ONE_TORCH
+        }
+        pins = {name: _without_build(one.pin) for name, one in pinned.items()}
+        found = self._installer.later_wheels(pins, base.python)
+        for name, release in found.items():
+            self.notes.append(
+                f"{name}=={pins[name]} ({pinned[name].file}) has no wheel for Python {base.python} and would be compiled: "
+                f"{name} {release} is taken"
+            )
+        return {
+            name: DeclaredRequirement(Requirement(f"{name}=={release}"), pinned[name].file)
+            for name, release in found.items()
+        }
 
     def _given(self) -> set[str]:
         return {str(canonicalize_name(name)) for name in self.choice().versions}

@@ -50,6 +50,12 @@ _OF_INSTALLING = ("README*", "INSTALL*", "install*.sh", "setup*.sh", "Dockerfile
 #: ``$ pip install trl==0.9.6 "peft>=0.10" && ...``
 _PIP_LINE = re.compile(r"\b(?:uv )?pip3? install[ \t]+([^\n;&|`#]+)")
 
+#: ``transformers @ git+https://github.com/owner/transformers@branch#egg=transformers``, of which the address may be alone.
+_OF_GIT = re.compile(r"(?:([\w.-]+)(?:\[[\w,]*\])?\s*@\s*)?git\+\w+://([^\s#'\",;)]+)(#[^\s'\",;)]*)?")
+
+#: ``transformers = { git = "https://github.com/owner/transformers" }`` of poetry and uv.
+_OF_TOML = re.compile(r"""^\s*["']?([\w.-]+)["']?\s*=\s*\{[^}\n]*\bgit\s*=\s*["']([^"']+)["']""", re.MULTILINE)
+
 #: pip's options that take a value.
 _WITH_VALUE = frozenset(
     ("-i", "-f", "-e", "-t", "-c", "-r", "--index-url", "--extra-index-url", "--find-links", "--target")
@@ -83,6 +89,36 @@ def declared_requirements(folders: Iterable[Path]) -> dict[str, DeclaredRequirem
                 locked.setdefault(canonicalize_name(one.name), DeclaredRequirement(one, file))
     unlimited = [name for name, one in found.items() if not one.requirement.specifier]
     return {**found, **{name: locked[name] for name in unlimited if name in locked}}
+
+
+class AddressedRequirement(NamedTuple):
+    """The address from which a project takes a package, and the name of the file that says so."""
+
+    address: str  #: ``github.com/owner/name@branch``
+    file: str
+
+
+def addressed_requirements(folders: Iterable[Path]) -> dict[str, AddressedRequirement]:
+    """Return, by package, what the project of these folders takes from repositories in place of releases."""
+    found: dict[str, AddressedRequirement] = {}
+    for project in dict.fromkeys(one for folder in folders for one in _project_folders(folder)):
+        files = [*_files_of_pip(project), *(file for name in _OF_INSTALLING for file in sorted(project.glob(name)))]
+        files += [project / name for name in ("pyproject.toml", "setup.py", "setup.cfg")]
+        for file in files[: 2 * _MOST_FILES]:
+            for name, address in _addresses(project_text(file)):
+                found.setdefault(name, AddressedRequirement(address, file.name))
+    return found
+
+
+def _addresses(text: str) -> Iterator[tuple[str, str]]:
+    """Yield (package, address) of each requirement of a repository."""
+    for name, address, fragment in _OF_GIT.findall(text):
+        where, _, branch = address.partition("@")
+        egg = re.search(r"egg=([\w.-]+)", fragment)
+        package = name or (egg[1] if egg else where.rpartition("/")[2].removesuffix(".git"))
+        yield canonicalize_name(package), where.removesuffix(".git") + (f"@{branch}" if branch else "")
+    for name, address in _OF_TOML.findall(text):
+        yield canonicalize_name(name), re.sub(r"^\w+://", "", address).removesuffix(".git")
 
 
 def project_scripts(folder: Path) -> Mapping[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from dsregress.advice.other_packages import failed_import
+from dsregress.compare.failed_imports import failed_import
 from dsregress.model import Cell, Failed, Outcome, Result, Stack, read_signature
 from dsregress.run.decide import is_timed
 from dsregress.run.watch import Watch

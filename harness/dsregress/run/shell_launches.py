@@ -42,6 +42,9 @@ _VARIABLE = re.compile(r"[A-Za-z_]\w*=")
 #: A line in which bash says what went wrong: ``run.sh: line 3: DATA: unbound variable``.
 _COMPLAINT = re.compile(r"^(?:.*: line \d+: .*|.*: No such file or directory)$", re.MULTILINE)
 
+#: What bash says where it cannot write: a folder that is not there, relative to the one of the line.
+_ABSENT_FOLDER = re.compile(r"(?:.*: line \d+: )?((?!/)[^:\s]*/)[^:/\s]*: No such file or directory$")
+
 #: Writes a call of a launcher into a file: the folder, the number of words, the words, the variables.
 _RECORD = """#!{bash}
 at=$(mktemp "$DSREGRESS_RECORDER/calls/$EPOCHREALTIME.XXXXXX")
@@ -147,6 +150,9 @@ def launch_of_shell(line: str, folder: Path) -> Launch:
     """Return the one launch that ``line`` comes to if a shell carries it out in ``folder``. Raise UsageError if it starts no
     program, or several."""
     record = _recorded(joined(line), folder)
+    absent = _ABSENT_FOLDER.match(record.complaint) if not record.launches else None
+    if absent is not None:  # of a log, which no one is to read
+        record = _recorded(f"mkdir -p {shlex.quote(absent[1])}\n{joined(line)}", folder)
     found = {launch: parsed for launch in record.launches if (parsed := _parsed(launch)) is not None}
     of_ranks = [launch for launch, parsed in found.items() if parsed.launcher != "python"]
     chosen = of_ranks or list(found)

@@ -22,6 +22,7 @@ for _ in range(2):
     optimizer.step()
 """
 OF_A_REPOSITORY = "model = torch.hub.load('owner/net', 'small', trust_repo=True)"
+UNTRUSTED = "model = torch.hub.load('owner/net', 'small')"
 OF_A_URL = (
     "model = torch.nn.Linear(4, 2)\n"
     "weights = torch.hub.load_state_dict_from_url('https://example.org/a/net-1.pth')\n"
@@ -36,6 +37,7 @@ OF_A_URL = (
             OF_A_REPOSITORY,
             "train.py:4: github.com/owner/net is not here: clone it into hub/owner_net_main of a folder DIR",
         ),
+        (UNTRUSTED, "train.py:4: github.com/owner/net is not here: clone it into hub/owner_net_main of a folder DIR"),
         (OF_A_URL, "train.py:6: net-1.pth is not here: put it into hub/checkpoints of a folder DIR"),
     ],
 )
@@ -43,6 +45,12 @@ def test_it_is_named_with_its_place(folder: Path, load: str, says: str) -> None:
     (folder / "train.py").write_text(TRAIN.format(load=load))
     record = ran(folder, "sim", 1, "python train.py")
     assert record.signature == f"CannotRun: {says}, and write TORCH_HOME=DIR before the line"
+
+
+def test_a_program_that_lists_the_models_of_a_repository_trains_its_own(folder: Path) -> None:
+    load = "assert 'x' not in torch.hub.list('owner/net:main')\nmodel = torch.nn.Linear(4, 2)"
+    (folder / "train.py").write_text(TRAIN.format(load=load))
+    passed(ran(folder, "sim", 1, "python train.py"))
 
 
 def test_it_is_found_there(folder: Path) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dsregress.advice.other_packages import FailedImport, failed_import, packages_to_try
+from dsregress.advice.other_packages import packages_to_try
+from dsregress.compare.failed_imports import FailedImport, failed_import
 from dsregress.model import Stack, read_signature
 
 

@@ -75,6 +75,24 @@ def test_an_index_says_on_which_day_a_release_was_uploaded_if_it_knows(
     assert user_of(index.url, tmp_path / "undated").upload_day("mine", "1.0") == ""
 
 
+def test_a_pin_of_a_compiled_package_without_a_wheel_has_the_first_later_release_with_one(
+    tmp_path: Path, wheels: Path
+) -> None:
+    tag = f"cp{sys.version_info.major}{sys.version_info.minor}"
+    for version in ("2.0", "3.0"):
+        tiny_packages.wheel(wheels, "built", version)
+        built = wheels / f"built-{version}-py3-none-any.whl"
+        built.rename(built.with_name(f"built-{version}-{tag}-{tag}-manylinux_2_17_x86_64.whl"))
+    for name in ("built", "mine", "unbuilt"):
+        with tarfile.open(wheels / f"{name}-0.5.tar.gz", "w:gz") as source:
+            source.addfile(tarfile.TarInfo(f"{name}-0.5/PKG-INFO"))
+    with http_indexes.served(wheels) as index:
+        installer = user_of(index.url, tmp_path)
+        assert installer.later_wheels({"built": "0.5", "mine": "0.5"}, PYTHON) == {"built": "2.0"}
+        assert installer.later_wheels({"built": "2.0"}, PYTHON) == {}
+        assert installer.later_wheels({"built": "0.5", "unbuilt": "0.5"}, PYTHON) == {"built": "2.0"}
+
+
 def test_an_index_lists_the_releases_of_a_package_and_knows_no_other(tmp_path: Path, index: HttpIndex) -> None:
     installer = user_of(index.url, tmp_path)
     assert installer.published("mine") == ("2.0", "1.0")

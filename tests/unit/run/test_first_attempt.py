@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -13,6 +13,7 @@ import pytest
 
 from dsregress.config.settings import Settings
 from dsregress.envs.installer import Installer
+from dsregress.errors import UsageError
 from dsregress.model import Cell, Failed, Outcome, Passed, Result
 from dsregress.probe.adapters import PROGRAM
 from dsregress.probe.border.wire import RunRecord
@@ -63,13 +64,20 @@ class Runs:
         return pipeline.Planned(stacks=stacks, matrix=CellMatrix(cells=cells, skipped=()), hardware=HARDWARE)
 
 
-def tried(monkeypatch: pytest.MonkeyPatch, runs: Runs, folder: Path, named: tuple[str, ...] = ()) -> TriedAttempt:
+def tried(
+    monkeypatch: pytest.MonkeyPatch,
+    runs: Runs,
+    folder: Path,
+    named: tuple[str, ...] = (),
+    others: Mapping[str, str] | None = None,
+) -> TriedAttempt:
     @contextlib.contextmanager
     def opened(*how: Any) -> Iterator[Runs]:
         yield runs
 
     monkeypatch.setattr(first_attempt, "open_session", opened)
-    given = Attempt(program=Program(line="python train.py", folder=str(folder)), choice=Choice(), fixed=named)
+    program = Program(line="python train.py", folder=str(folder))
+    given = Attempt(program=program, choice=Choice(), fixed=named, others=others or {})
     nothing: Any = None
     watch: Any = runs
     return remedied_attempt(given, runs.plan, Settings(), nothing, watch)
@@ -124,6 +132,30 @@ def test_no_further_remedy_is_tried_after_a_quarter_of_an_hour(monkeypatch: pyte
     assert found.result is not None
     assert (found.result.outcome, found.attempt.choice.versions) == (ROWS, {"wandb": ""})
     assert "after 15 min no further remedy is tried: train.py:5: the data set a/b is not" in runs.notes[-1]
+
+
+def test_packages_of_a_remedy_of_which_no_release_fits_are_left_out_or_the_remedy_is(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    class Resolved(Runs):
+        def plan(self, attempt: Attempt) -> pipeline.Planned:
+            for name in ("b-package", "wandb"):
+                if name in attempt.choice.versions:
+                    what = f"a-package, {name}: no release goes with the others: no solution: {name} needs scipy<1.12"
+                    raise UsageError(what, where="--with")
+            return super().plan(attempt)
+
+    others = {"a-package": "", "b-package": ""}
+    runs = Resolved(UNKNOWN, Passed())
+    found = tried(monkeypatch, runs, tmp_path, others=others)
+    assert (found.attempt.choice.versions, found.attempt.left_out) == ({"a-package": ""}, ("b-package",))
+    assert "leaves out b-package, of which no release goes with the others: " in runs.notes[-1]
+
+    runs = Resolved(LACKS)
+    found = tried(monkeypatch, runs, tmp_path)
+    assert found.result is not None
+    assert (found.result.outcome, found.attempt.choice.versions) == (LACKS, {})
+    assert "that cannot be had: a-package, wandb: no release goes with the others" in runs.notes[-1]
 
 
 def test_what_a_longer_path_reaches_is_completed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

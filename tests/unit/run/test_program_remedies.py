@@ -161,6 +161,16 @@ def test_a_program_that_asks_for_its_rank_is_launched(line: str, launched: str) 
     assert after(said, more) is None
 
 
+def test_a_program_that_does_not_know_the_launchers_local_rank_is_started_by_torchrun() -> None:
+    said = "ProgramError: main.py exits with 2: DINO: error: unrecognized arguments: --local-rank=0"
+    old = changed(GIVEN, line="X=1 python -u -m torch.distributed.launch --nproc_per_node=8 main.py --arch vit")
+    more, line = remedied(said, old, "init")
+    assert more.program.line == "X=1 torchrun --nproc_per_node=8 main.py --arch vit"
+    assert line.startswith("is started by torchrun, as it does not know the --local-rank")
+    unlaunched = after(said, changed(GIVEN, line="python main.py"), "init")
+    assert unlaunched is None or unlaunched.attempt.program.line == "python main.py"
+
+
 def test_an_added_package_that_cannot_be_installed_is_left_out_and_not_added_again() -> None:
     attempt = msgspec.structs.replace(
         GIVEN, choice=Choice(versions={"decord": "0.6.0", "trl": "0.24.0"}), added=("decord",)
@@ -224,6 +234,14 @@ def test_a_module_of_the_name_of_a_required_package_is_added_alone() -> None:
         msgspec.structs.replace(GIVEN, others=others),
     )
     assert more.choice.versions == {"an-image-kit": "0.4.0"}
+
+
+@pytest.mark.parametrize(("module", "package"), [("patoolib", "patool"), ("dotenv", "python-dotenv"), ("jaxtypes", "")])
+def test_a_module_whose_name_begins_as_one_required_package_does_is_added_alone(module: str, package: str) -> None:
+    others = {"patool": "", "python-dotenv": "", "jaxt": "", "jaxtyping": "", "jaxtypes-a": ""}
+    said = f"CannotRun: train.py lacks the module '{module}': add its package with --with PACKAGE"
+    more, _ = remedied(said, msgspec.structs.replace(GIVEN, others=others))
+    assert {*more.choice.versions} == ({package} if package else {*others})
 
 
 def test_packages_that_nothing_pins_are_taken_of_the_day_of_the_last_commit() -> None:

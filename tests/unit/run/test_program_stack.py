@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -31,6 +32,7 @@ INDEX = {
     "of-signatures": ["1.0"],
     "protobuf": ["3.20.3", "7.0.0"],
     "wandb": ["0.16.0", "0.31.0"],
+    "on-deepspeed": ["1.0"],
 }
 
 
@@ -49,9 +51,13 @@ class Index:
             if one.name == "wandb" and "protobuf==3.20.3" in source.read_text():
                 inside = ["0.16.0"]
             pins.append(f"{one.name}=={inside[-1] or '1.0'}")
+            pins += ["deepspeed==0.16.4"] if one.name == "on-deepspeed" else []
             pins += [f"of-{extra}==1.0" for extra in one.extras]
         output.write_text("\n".join(pins) + "\n")
         return None
+
+    def later_wheels(self, pins: Mapping[str, str], python: str) -> dict[str, str]:
+        return {"wandb": "0.31.0"} if pins.get("wandb") == "0.1.0" else {}
 
     def cpu_builds(self, requirements: list[str], python: str) -> CpuBuilds:
         """Of each torch but one."""
@@ -142,6 +148,60 @@ def test_a_package_with_an_extra_has_one_release(folder: Path) -> None:
         UsageError, match=r"not a package with extras: trl\[signatures\]==0.9.6,1.0.0; write one release"
     ):
         completed(folder, Choice(versions={"trl[signatures]": "0.9.6,1.0.0"}))
+
+
+def test_a_pin_that_would_be_compiled_gives_way_to_the_next_release_with_a_wheel(folder: Path) -> None:
+    (folder / "train.py").write_text("import deepspeed, wandb\n")
+    requires(folder, "wandb==0.1.0")
+    found = completed(folder)
+    assert found.choice.versions == {"wandb": "0.31.0"}
+    assert found.notes[0] == (
+        "wandb==0.1.0 (requirements.txt) has no wheel for Python 3.11 and would be compiled: wandb 0.31.0 is taken"
+    )
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        'assert wandb.__version__ == "0.16.0"',
+        'if wandb.__version__ != "0.16.0":\n    raise ImportError("no other")',
+        'require_version("wandb==0.16.0")',
+        'assert version.parse(wandb.__version__) <= version.parse("0.16.0"), "too new"',
+    ],
+)
+def test_a_release_that_the_program_asserts_is_taken_and_said_before_anything_is_built(
+    folder: Path, statement: str
+) -> None:
+    (folder / "train.py").write_text(f"import deepspeed, wandb\n{statement}\n")
+    requires(folder, "wandb==0.31.0")
+    found = completed(folder)
+    assert (found.choice.versions, found.pinned) == ({"wandb": "0.16.0"}, ("wandb",))
+    assert "adds wandb 0.16.0" in found.notes[0]
+
+
+def test_a_release_of_every_stack_that_the_program_asserts_is_taken(folder: Path) -> None:
+    (folder / "train.py").write_text('import deepspeed, transformers\nassert transformers.__version__ == "4.37.2"\n')
+    found = completed(folder)
+    assert found.choice.versions["transformers"] == "4.37.2"
+    assert found.notes[0].startswith("takes transformers 4.37.2 (train.py), ")
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("install.sh", "pip3 install git+https://github.com/a/transformers@minillm\n"),
+        ("requirements.txt", "transformers @ git+https://github.com/a/transformers.git@minillm\n"),
+        ("requirements.txt", "-e git+https://github.com/a/hub.git@minillm#egg=transformers\n"),
+        ("setup.py", 'setup(install_requires=["transformers @ git+https://github.com/a/transformers@minillm"])\n'),
+        ("pyproject.toml", '[tool.uv.sources]\ntransformers = { git = "https://github.com/a/transformers" }\n'),
+    ],
+)
+def test_a_package_that_the_project_takes_from_a_repository_is_named(folder: Path, file: str, text: str) -> None:
+    (folder / "train.py").write_text("import deepspeed\nfrom transformers import mpu\n")
+    (folder / file).write_text(text)
+    (note,) = completed(folder).notes
+    assert note.startswith("its project takes transformers from github.com/a/")
+    assert f" ({file}), which may have what no release has: the release 5.24.0 is taken; to test that one, " in note
 
 
 def test_a_pinned_build_for_cuda_counts_as_the_release(folder: Path) -> None:
@@ -251,8 +311,48 @@ def test_a_program_that_uses_no_deepspeed_is_measured_with_one_release(folder: P
     assert found.notes == (
         "it uses no deepspeed, so one stack is measured; --transformers A,B or --torch A,B compares releases",
     )
-    named = Choice(versions={"deepspeed": "0.16.4,0.16.8"})
-    assert completed(folder, named).choice == named
+
+
+@pytest.mark.parametrize(
+    ("choice", "release"),
+    [
+        (Choice(versions={"deepspeed": "0.16.4"}), "0.16.4"),
+        (Choice(versions={"deepspeed": "0.16.4", "torch": "2.6.0"}), "0.16.4"),
+        (Choice(versions={"deepspeed": "0.16.4,0.16.8"}), "0.16.4"),
+        (Choice(versions={"deepspeed": "0.16.8,0.16.4"}, baseline="deepspeed==0.16.8"), "0.16.8"),
+        (Choice(stack="transformers-4"), "0.19.8"),
+    ],
+)
+def test_releases_of_a_deepspeed_that_a_program_does_not_use_are_measured_once(
+    folder: Path, choice: Choice, release: str
+) -> None:
+    (folder / "train.py").write_text("import torch\n")
+    found = completed(folder, choice)
+    planned = pipeline.plan_stacks(
+        Settings(environments=str(folder / ".dsregress")), found.choice, cast(Installer, cast(Any, Index()))
+    )
+    assert [stack.versions["deepspeed"] for stack in planned.stacks] == [release]
+    several = "," in choice.versions.get("deepspeed", "")
+    assert any("--as-given measures each" in note for note in found.notes) == several
+
+
+@pytest.mark.parametrize(
+    ("source", "line", "choice"),
+    [
+        ("import torch", "torchrun train.py", Choice(versions={"deepspeed": "0.16.4,0.16.8"}, baseline="0.16.8")),
+        ("import torch", "torchrun train.py", Choice(versions={"deepspeed": "0.16.4"}, baseline="0.15.0")),
+        ("def train():\n    import own", "torchrun train.py", Choice(versions={"deepspeed": "0.16.4,0.16.8"})),
+        ("import torch", "trl sft", Choice(versions={"deepspeed": "0.16.4,0.16.8", "trl": "1.0.0"})),
+        ("import torch", "torchrun train.py", Choice(versions={"deepspeed": "0.16.4,0.16.8", "on-deepspeed": "1.0"})),
+    ],
+)
+def test_named_releases_are_measured_if_the_program_or_one_of_its_packages_may_use_them(
+    folder: Path, source: str, line: str, choice: Choice
+) -> None:
+    (folder / "own.py").write_text("import deepspeed\n")
+    (folder / "train.py").write_text(f"{source}\n")
+    found = completed(folder, choice, line)
+    assert (found.choice, found.notes) == (choice, ())
 
 
 @pytest.mark.parametrize(

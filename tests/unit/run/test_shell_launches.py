@@ -109,6 +109,13 @@ def test_a_script_that_is_to_be_started_in_its_own_folder_starts_there(folder: P
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("line", ["bash log.sh", "torchrun train.py > logs/of/a.log 2>&1"])
+def test_a_log_in_a_folder_that_is_not_there_hides_no_program(line: str, folder: Path) -> None:
+    (folder / "log.sh").write_text("torchrun train.py \\\n  > ./logs/of/a.log 2>&1\n")
+    assert launch_of_shell(line, folder).line == "torchrun train.py"
+    assert not (folder / "logs").exists()
+
+
 def test_a_job_of_slurm_is_its_first_task_on_as_many_nodes_as_it_asks_for(folder: Path) -> None:
     (folder / "job.slurm").write_text(
         "#!/bin/bash\n#SBATCH --nodes=4 # of 8\n"

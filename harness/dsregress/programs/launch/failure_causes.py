@@ -22,6 +22,7 @@ from dsregress.programs.launch import (
     launchers,
     missing_imports,
     project_packages,
+    unset_variables,
 )
 from dsregress.programs.launch.started_processes import StartedError
 from dsregress.programs.substitutes import more_columns, synthetic_files, tiny_models
@@ -140,16 +141,8 @@ def _of_a_missing_module(error: Exception, program: LaunchedProgram) -> Exceptio
 
 
 def _of_an_unset_variable(error: Exception, program: LaunchedProgram) -> Exception | None:
-    """Explain a variable that the program reads with ``os.environ[NAME]``, and that is not set."""
-    raised = error.__traceback__
-    while raised is not None and raised.tb_next is not None:
-        raised = raised.tb_next
-    if not isinstance(error, KeyError) or raised is None or raised.tb_frame.f_locals.get("self") is not os.environ:
-        return None
-    name = str(error.args[0])
-    return CannotRun(
-        f"{place_of(error)} reads the variable {name}, which is not set: write {name}=VALUE before the line"
-    )
+    said = unset_variables.what_to_set(error)
+    return CannotRun(said) if said is not None else None
 
 
 def _of_an_unbuilt_module(error: Exception, program: LaunchedProgram) -> Exception | None:

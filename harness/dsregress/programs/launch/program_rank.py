@@ -35,6 +35,7 @@ from dsregress.programs.world import random_state, workplace
 from dsregress.programs.world.absent_servers import WaitsInVain
 from dsregress.programs.world.process_pools import capped_pools
 from dsregress.programs.world.program_errors import CannotRun, ProgramError
+from dsregress.programs.world.terminal_size import usual_terminal
 from vgpu.process_start import RANK_VARIABLES, command_line
 from vgpu.replacing import attribute, variables, working_folder
 
@@ -147,6 +148,7 @@ def _surrounded(
         absent_metrics(),
         made_up_encodings(),
         capped_pools(),
+        usual_terminal(),
         attribute(multiprocessing.process, "ORIGINAL_DIR", os.getcwd()),  # in which spawned workers look for the script
         _start_variables(start, of_a_rank := _of_a_rank()),
         _command_line(start),

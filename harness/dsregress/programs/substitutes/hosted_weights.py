@@ -6,7 +6,8 @@
 Within the block, ``torch.hub.load_state_dict_from_url`` loads a file that this machine has. In place of one that is not
 here it returns `AbsentWeights`, which ``load_state_dict`` of a module does not load: nothing that is measured depends on
 values. A program that needs a tensor of theirs ends in the error of the download. torchvision's and timm's own weights are
-replaced by `substitutes.synthetic_images`.
+replaced by `substitutes.synthetic_images`. ``torch.hub.list`` names nothing of a repository that is not here: programs add
+its names to those of their own models. One that takes a model from it ends in the error of that download.
 """
 
 from __future__ import annotations
@@ -60,6 +61,7 @@ def hosted_weights() -> Iterator[None]:
 
     download: Callable[..., object] = torch.hub.load_state_dict_from_url
     load: Callable[..., object] = torch.nn.Module.load_state_dict
+    entries: Callable[..., list[str]] = torch.hub.list
     absent: list[str] = []
 
     @functools.wraps(download)
@@ -73,6 +75,15 @@ def hosted_weights() -> Iterator[None]:
             absent.append(url)
             return AbsentWeights(error)
 
+    @functools.wraps(entries)
+    def list_of_entries(*args: object, **options: object) -> list[str]:
+        try:
+            return entries(*args, **options)
+        except OSError as error:
+            if behind(error, NoNetworkError) is None:
+                raise
+            return []
+
     @functools.wraps(load)
     def load_state_dict(self: object, state_dict: object, *args: object, **options: object) -> object:
         if absent and isinstance(state_dict, Mapping) and not state_dict:  # or with other keys, and no tensor either
@@ -81,5 +92,7 @@ def hosted_weights() -> Iterator[None]:
 
     with Patches("weights at URLs are not loaded") as patches:
         patches.everywhere(download, load_state_dict_from_url, "load_state_dict_from_url")
+        patches.replace(torch.hub, "list", list_of_entries)
+        patches.replace(torch.hub, "_check_repo_is_trusted", lambda *given, **options: None)  # it asks at the terminal
         patches.replace(torch.nn.Module, "load_state_dict", load_state_dict)
         yield
