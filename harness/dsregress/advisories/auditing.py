@@ -11,6 +11,7 @@ from dsregress.advisories.effects import decides, is_cost
 from dsregress.advisories.job_facts import Conflict, Fact
 from dsregress.advisories.matching import KnownJob, Match, Matched, condition_text, match_advisories
 from dsregress.advisories.remedy_choice import Arising, RemedyChoice
+from dsregress.versions.declared_requirements import ReleaseConflict, conflicts_of
 
 _KINDS = tuple(AdvisoryKind)
 
@@ -71,6 +72,12 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
     unknown: tuple[Matched, ...]
     free: int
     ignored: tuple[str, ...] = ()  #: ids that concern it and are left out
+    conflicts: tuple[ReleaseConflict, ...] = ()  #: between releases that it has
+
+    @property
+    def is_at_fault(self) -> bool:
+        """True if an advisory concerns the job, or if releases that it has do not run together."""
+        return bool(self.concerned) or not all(one.declared for one in self.conflicts)
 
 
 def audit_job(advisories: Sequence[Advisory], job: KnownJob, ignored: Collection[str] = ()) -> Audit:
@@ -92,6 +99,7 @@ def audit_job(advisories: Sequence[Advisory], job: KnownJob, ignored: Collection
         unknown=tuple(one for one in shown if one.match is Match.UNKNOWN and decides(one.advisory)),
         free=sum(one.match is Match.FREE for one in shown),
         ignored=tuple(one.advisory.id for one in matched if one.advisory.id in ignored and one.match is not Match.FREE),
+        conflicts=conflicts_of(job.versions),
     )
 
 

@@ -28,7 +28,12 @@ from dsregress.advisories.matching import (
     parsed,
 )
 from dsregress.advisories.remedy_choice import Arising, RemedyChoice, ending_remedies, is_another_job
-from dsregress.versions.declared_requirements import ReleaseConflict, new_conflicts
+from dsregress.versions.declared_requirements import (
+    ReleaseConflict,
+    conflicts_of,
+    new_conflicts,
+    unknown_requirements,
+)
 
 
 class Verdict(Enum):
@@ -61,6 +66,8 @@ class UpgradeAnswer(msgspec.Struct, frozen=True, kw_only=True):
     verdict: Verdict
     against: tuple[Matched, ...] = ()  #: faults that nothing else ends
     conflicts: tuple[ReleaseConflict, ...] = ()  #: between releases that the upgrade brings together
+    kept_conflicts: tuple[ReleaseConflict, ...] = ()  #: of both jobs
+    unknown_requirements: tuple[str, ...] = ()  #: releases of which it is not known what they require of the others
     conditions: tuple[SetBefore, ...] = ()
     arising: tuple[Arising, ...] = ()
     instead: Mapping[str, str] = {}  #: package -> the nearest release without those against it; empty if none is known
@@ -161,9 +168,8 @@ def _judged(
     ]
     depends = tuple(one for one in open_ones if _is_question(one))
     hinges = tuple(_hinges(depends, new))
-    conflicts = [
-        one for one in new_conflicts(old.versions, new.versions) if not {one.package, one.other} <= {*together}
-    ]
+    arising = new_conflicts(old.versions, new.versions)
+    conflicts = [one for one in arising if not {one.package, one.other} <= {*together}]
     return UpgradeAnswer(
         verdict=_reached_verdict(
             [*conflicts, *against],
@@ -174,6 +180,8 @@ def _judged(
         ),
         against=tuple(against),
         conflicts=tuple(conflicts),
+        kept_conflicts=tuple(one for one in conflicts_of(new.versions) if one not in arising),
+        unknown_requirements=unknown_requirements(new.versions) if changed else (),
         conditions=tuple(conditions),
         depends=depends,
         hinges=hinges,

@@ -160,7 +160,7 @@ def audit_command(packages: AuditedPackages, job: JobOptions, ignored: tuple[str
             (run.markdown, lambda: audit_comment.audit_comment(audit)),
             (run.sarif, lambda: audit_sarif.audit_sarif(audit, old, named)),
         )
-        return EXIT_REGRESSION if audit.concerned else EXIT_OK
+        return EXIT_REGRESSION if audit.is_at_fault else EXIT_OK
     new = old.going_to(versions)
     if packages.against and new.versions == old.versions:
         write_answer(lambda: f"no package that is known changes since {packages.against}\n", (run.markdown, str))

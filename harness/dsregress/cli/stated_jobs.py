@@ -21,8 +21,9 @@ from dsregress.errors import NothingMeasured, UsageError
 from dsregress.model import AXES
 from dsregress.probe.border.surroundings import ENVIRONMENT
 from dsregress.versions import installed
+from dsregress.versions.declared_requirements import known_requirements
 from dsregress.versions.installed import InstalledPackages
-from dsregress.versions.releases import known_releases, parsed_version
+from dsregress.versions.releases import known_releases, parsed_version, sorted_versions
 
 #: Packages whose presence is a fact of its own.
 _OPTIONAL = ("vllm", "pillow", "requests")
@@ -65,7 +66,8 @@ def goal_release(package: str, spec: str, hint: str) -> str | None:
     """Return the release of a package to go to, of ``--to``; None if the newest is asked for, and none is known. Raise
     UsageError, with the hint, for what is no version."""
     if spec == LATEST:
-        known = known_releases(package) or known_versions(read_advisories(), package)
+        known = known_releases(package) or sorted_versions(known_requirements().get(package, ()))
+        known = known or tuple(known_versions(read_advisories(), package))
         return known[-1] if known else None
     if (version := parsed_version(spec)) is None:
         raise UsageError(f"{spec!r} is not a version", where="--to", hint=hint)

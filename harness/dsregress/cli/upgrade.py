@@ -41,7 +41,7 @@ from dsregress.report.answers.upgrade_answer import TogetherAnswer, UpgradeAnswe
 from dsregress.run import available_workloads, pipeline, targets
 from dsregress.store import Store
 from dsregress.versions import installed
-from dsregress.versions.declared_requirements import newest_together
+from dsregress.versions.declared_requirements import known_requirements, newest_together
 from dsregress.versions.installed import InstalledPackages
 from dsregress.wording import commands
 from dsregress.wording.quantities import listing, plural
@@ -119,10 +119,19 @@ def upgrade_command(
     under_test = targets.varied_package(settings)
     packages = list(dict.fromkeys([under_test, *settings.stack, *AXES, *sorted(known_packages(read_advisories()))]))
     mine = [package for package in packages if package in found.versions]
+    movable = [
+        *mine,
+        *(package for package in known_requirements() if package in found.versions and package not in mine),
+    ]
     if not mine:
         raise _nothing_known(source, packages, found)
-    goals = _goals(wanted, under_test, {package: found.versions[package] for package in mine}, source)
-    ways = {package: way(package, found.versions, goal, known) for package, goal in goals.items()}
+    goals = _goals(wanted, under_test, {package: found.versions[package] for package in movable}, source)
+    named = {text.partition("==")[0].strip() for text in wanted}
+    ways = {
+        package: way(package, found.versions, goal, known)
+        for package, goal in goals.items()
+        if package in mine or package in named  # others move with these
+    }
     evidence = _StoredEvidence(store=store, settings=settings, scenario=scenario, card=job.card)
     upgrades = [
         _judge_upgrade(evidence, package, found.versions[package], goals[package], one) for package, one in ways.items()
@@ -136,8 +145,9 @@ def upgrade_command(
     stated = [] if declared is None else _facts_of_scenario(str(scenario), declared, upgrades)
     mine_stated = stated_job(job, FoundPackages([found], read_advisories(), source), stated)
     advisories = heeded_advisories(settings)
-    answers = _upgrade_answers(advisories, mine_stated, upgrades, is_named=is_named)
-    together = _together(advisories, mine_stated, answers)
+    changing = {one: goal for one, goal in goals.items() if goal not in (LATEST, found.versions[one])}
+    answers = _upgrade_answers(advisories, mine_stated, upgrades, is_named=is_named, together=changing)
+    together = _together(advisories, mine_stated, answers, changing)
     write_answer(
         lambda: upgrade_report.upgrades_text(answers, together, missing, found.versions, unchecked),
         (json_file, lambda: upgrade_json.upgrades_json(answers, together, missing, unchecked)),
@@ -175,29 +185,33 @@ def exit_code_of_upgrades(answers: Iterable[UpgradeAnswers], together: TogetherA
 
 
 def _upgrade_answers(
-    advisories: Sequence[Advisory], job: StatedJob, upgrades: Iterable[Upgrade], *, is_named: bool
+    advisories: Sequence[Advisory],
+    job: StatedJob,
+    upgrades: Iterable[Upgrade],
+    *,
+    is_named: bool,
+    together: Mapping[str, str],
 ) -> list[UpgradeAnswers]:
-    """Return the answers for each package: of the advisories, if they are about it, and of what was measured."""
+    """Return the answers for each package: of the advisories, if they are about it or it cannot be installed, and of what
+    was measured. ``together`` are all packages that change."""
     found = []
-    upgrades = tuple(upgrades)
-    changing = {one.package for one in upgrades if one.target not in (LATEST, one.installed)}
     for one in upgrades:
         answer, new = None, job
-        if one.package in known_packages(advisories) and one.target not in (LATEST, one.installed):
+        if one.package in together:
             new = job.going_to({one.package: one.target})
-            answer = judge_upgrade(advisories, job.job, new.job, changing)
+            answer = judge_upgrade(advisories, job.job, new.job, together)
+            if one.package not in known_packages(advisories) and not answer.conflicts:
+                answer, new = None, job
         found.append(UpgradeAnswers(measured=one, is_named=is_named, advised=answer, old=job, new=new))
     return found
 
 
 def _together(
-    advisories: Sequence[Advisory], job: StatedJob, answers: Sequence[UpgradeAnswers]
+    advisories: Sequence[Advisory], job: StatedJob, answers: Sequence[UpgradeAnswers], goals: Mapping[str, str]
 ) -> TogetherAnswer | None:
     """Return the answer for all packages that change; None if that is one, or if the advisories are about none of them."""
-    changing = [one for one in answers if one.measured.target not in (LATEST, one.measured.installed)]
-    if len(changing) < 2 or all(one.advised is None for one in changing):
+    if len(goals) < 2 or all(one.advised is None for one in answers):
         return None
-    goals = {one.measured.package: one.measured.target for one in changing}
     new = job.going_to(goals)
     return TogetherAnswer(advised=judge_upgrade(advisories, job.job, new.job), old=job, new=new)
 
@@ -256,13 +270,18 @@ def _goals(wanted: Sequence[str], under_test: str, mine: Mapping[str, str], sour
         package = str(canonicalize_name(name)) if equals else under_test
         if package not in mine:
             raise UsageError(f"{source} has no release of {package}", where="--to", hint=f"it pins {', '.join(mine)}")
-        specs[package] = version if equals else name
+        goal = version if equals else name
+        if specs.get(package, LATEST) not in (LATEST, goal):
+            what = f"two releases of {package}: {specs[package]} and {goal}"
+            raise UsageError(what, where="--to", hint="name one of them")
+        specs[package] = goal
     goals = {package: _goal_release(package, specs[package]) for package in mine if package in specs}
     latest = {package for package, version in goals.items() if specs[package] == LATEST and version != LATEST}
-    goals, conflicts = newest_together(mine, goals, latest)
+    unknown = {package: goal for package, goal in goals.items() if goal == LATEST}
+    found, conflicts = newest_together(mine, {one: goal for one, goal in goals.items() if one not in unknown}, latest)
     for one in conflicts:
         print_note(f"not the latest of each: {one.text}")
-    return goals
+    return {package: found.get(package, LATEST) for package in goals}
 
 
 def _goal_release(package: str, spec: str) -> str:

@@ -13,6 +13,7 @@ from dsregress.advisories.upgrading import SetBefore, UpgradeAnswer, Verdict
 from dsregress.model import AXES
 from dsregress.probe.factor import either
 from dsregress.report.advisory_words import remedy_request
+from dsregress.versions.declared_requirements import ending_releases
 from dsregress.wording.quantities import enumeration, listing, plural
 
 _FEW_QUESTIONS = 2
@@ -128,7 +129,7 @@ def question_words(question: Question) -> str:
 def _verdict_text(answer: UpgradeAnswer, old: StatedJob, new: StatedJob) -> str:
     if answer.verdict is Verdict.NO:
         titles = [*(one.text for one in answer.conflicts), *(one.advisory.title for one in answer.against)]
-        return f"no: {_first_of(titles)}; {_instead(answer, old)}"
+        return f"no: {_first_of(titles)}; {_instead(answer, old, new)}"
     if answer.verdict is Verdict.UNKNOWN:
         settings = _to_set(answer.conditions)
         return f"{_unknown_text(answer, old, new)}{f'; in any case {settings}' if settings else ''}"
@@ -176,9 +177,9 @@ def _first_of(titles: Sequence[str]) -> str:
     return f"{titles[0]} and {len(titles) - 1} more" if len(titles) > 1 else titles[0]
 
 
-def _instead(answer: UpgradeAnswer, old: StatedJob) -> str:
+def _instead(answer: UpgradeAnswer, old: StatedJob, new: StatedJob) -> str:
     """Return where to go; another job, such as another ZeRO stage, only if there is no release."""
-    beside = _beside(answer, old)
+    beside = _beside(answer, old, new)
     if answer.instead:
         settings = _to_set(answer.instead_conditions, where="")
         release = listing([f"{name} {version}" for name, version in answer.instead.items()])
@@ -193,14 +194,18 @@ def _instead(answer: UpgradeAnswer, old: StatedJob) -> str:
     return f"no release to go to is known, stay at {stay}{setting}"
 
 
-def _beside(answer: UpgradeAnswer, old: StatedJob) -> str:
-    """Return the releases of packages that stay with which the upgrade could be installed, if nothing else is against it:
-    ``use transformers 4.56.2 as well``."""
-    stay = [old.versions.get(one.other) == one.other_version and one.nearest for one in answer.conflicts]
-    if answer.against or not all(stay):
+def _beside(answer: UpgradeAnswer, old: StatedJob, new: StatedJob) -> str:
+    """Return the releases with which the upgrade could be installed, if nothing else is against it: ``use transformers
+    4.56.2 as well``."""
+    ending = ending_releases(answer.conflicts, old.versions, new.versions)
+    if answer.against or not ending or ending.keys() & answer.instead.keys():
         return ""
-    releases = dict.fromkeys(f"{one.other} {one.nearest}" for one in answer.conflicts)
-    return f"use {enumeration(list(releases))} as well" if releases else ""
+    moved = [name for name, release in ending.items() if old.versions.get(name) != release]
+    if not moved:
+        return f"stay at {enumeration([f'{name} {release}' for name, release in ending.items()])}"
+    releases = enumeration([f"{name} {ending[name]}" for name in moved])
+    stay = all(old.versions.get(name) == new.versions.get(name) for name in moved)
+    return f"use {releases}{' as well' if stay else ''}"
 
 
 def _any_remedy(remedies: Sequence[Remedy]) -> str:

@@ -5,45 +5,42 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 from packaging.requirements import InvalidRequirement, Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from dsregress.versions.partners import PARTNERS
 from dsregress.versions.releases import known_releases, parsed_version, sorted_versions
+from dsregress.versions.undeclared import BOUNDS, UndeclaredBound
 
 FILE = Path(__file__).with_name("declared_requirements.json")
 
 #: Package -> its oldest release whose requirements are kept, and packages whose own requirements are not.
 _OLDEST = {"transformers": "4.42", "accelerate": "0.30", "peft": "0.11", "trl": "0.9", "datasets": "2.20", "openrlhf": "0.5",
-           "llamafactory": "0.9", "axolotl": "0.8", "ms-swift": "3.0", "verl": "0.3"}  # fmt: skip
-_OTHERS = frozenset({"deepspeed", "torch", "vllm"})
+           "llamafactory": "0.9", "axolotl": "0.8", "ms-swift": "3.0", "verl": "0.3", "vllm": "0.6"}  # fmt: skip
+_OTHERS = frozenset({"deepspeed", "torch"})
 
 
 class ReleaseConflict(msgspec.Struct, frozen=True, kw_only=True):
-    """Two releases that cannot be installed together."""
+    """Two releases that cannot be installed together; or, if not ``declared``, that do not run together."""
 
     package: str
     version: str
     requirement: str  #: of that release: "transformers>=4.56.2"
     other: str  #: the package that does not satisfy it
     other_version: str
+    declared: bool = True  #: in the metadata of that release
 
     @property
     def text(self) -> str:
         """The conflict as a clause: ``trl 1.16.0 requires transformers>=4.56.2, not 4.47.0``."""
-        return f"{self.package} {self.version} requires {self.requirement}, not {self.other_version}"
-
-    @property
-    def nearest(self) -> str:
-        """The release of the other package that satisfies it, the next one up, else down; empty if none is known."""
-        known = sorted_versions(_known_versions(self.other))
-        fitting = [one for one in known if _satisfies(one, _requirement(self.requirement))]
-        newer = [one for one in fitting if Version(one) > Version(self.other_version)]
-        return next(iter(newer or fitting[::-1]), "")
+        verb = "requires" if self.declared else "runs only with"
+        return f"{self.package} {self.version} {verb} {self.requirement}, not {self.other_version}"
 
 
 @functools.cache
@@ -56,10 +53,80 @@ def known_requirements() -> dict[str, dict[str, list[str]]]:
 def conflicts_of(versions: Mapping[str, str]) -> tuple[ReleaseConflict, ...]:
     """Return the conflicts among releases, as far as their requirements are known."""
     return tuple(
-        ReleaseConflict(package=package, version=version, requirement=text, other=name, other_version=versions[name])
+        ReleaseConflict(
+            package=package,
+            version=version,
+            requirement=text,
+            other=name,
+            other_version=versions[name],
+            declared=is_declared,
+        )
         for package, version in versions.items()
-        for text in known_requirements().get(package, {}).get(version.partition("+")[0], ())
+        for text, is_declared in _requirements_of(package, version)
         if (name := _requirement(text).name) in versions and not _satisfies(versions[name], _requirement(text))
+    )
+
+
+def _requirements_of(package: str, version: str) -> Iterator[tuple[str, bool]]:
+    """Yield the requirements of a release, and if each is declared."""
+    for text in known_requirements().get(package, {}).get(version.partition("+")[0], ()):
+        yield text, True
+    for bound in undeclared_bounds():
+        is_about = bound.package == package and parsed_version(version) is not None
+        if is_about and SpecifierSet(bound.releases).contains(version, prereleases=True):
+            yield f"{bound.other}{bound.versions}", False
+
+
+def undeclared_bounds() -> tuple[UndeclaredBound, ...]:
+    """Return the bounds that no metadata declare."""
+    return (*PARTNERS, *BOUNDS)
+
+
+def ending_releases(
+    conflicts: Iterable[ReleaseConflict], old: Mapping[str, str], new: Mapping[str, str]
+) -> dict[str, str]:
+    """Return package -> the release that ends the conflicts of going from the ``old`` to the ``new`` releases: a newer one
+    of a package that stays and requires another release of one that moves, else the next one up, else down, of the package
+    that is required to be another one. Empty unless all can be ended."""
+    found: dict[str, str] = {}
+    by_other: dict[str, list[ReleaseConflict]] = {}
+    for one in conflicts:
+        is_lifted = old.get(one.other) != new[one.other] and old.get(one.package) == one.version
+        newer = _next_without_conflict(new, one.package) if is_lifted else ""
+        if newer:
+            found[one.package] = newer
+        else:
+            by_other.setdefault(one.other, []).append(one)
+    for other, ones in by_other.items():
+        fitting = [
+            release
+            for release in sorted_versions(_known_versions(other))
+            if all(_satisfies(release, _requirement(one.requirement)) for one in ones)
+        ]
+        above = [release for release in fitting if Version(release) > Version(ones[0].other_version)]
+        if not fitting:
+            return {}
+        found[other] = above[0] if above else fitting[-1]
+    return found
+
+
+def _next_without_conflict(versions: Mapping[str, str], package: str) -> str:
+    """Return the next newer release of a package that has no conflict with the rest; empty if there is none."""
+    for release in sorted_versions(_known_versions(package)):
+        if Version(release) > Version(versions[package]) and not any(
+            package in (one.package, one.other) for one in conflicts_of({**versions, package: release})
+        ):
+            return release
+    return ""
+
+
+def unknown_requirements(versions: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the releases whose requirements are not known, of packages of which others are: ``axolotl 0.9.2``."""
+    known = known_requirements()
+    return tuple(
+        f"{package} {version}"
+        for package, version in versions.items()
+        if package in known and version.partition("+")[0] not in known[package]
     )
 
 
@@ -77,8 +144,12 @@ def newest_together(
     found, moved = dict(goals), []
     for _ in range(2 * len(goals)):  # each package moves once, or twice by what the others then require
         for one in new_conflicts(old, {**old, **found}):
-            package = one.other if one.other in movable else one.package
-            release = _newest_fitting(old, {**old, **found}, package) if package in movable else ""
+            fitting = {
+                package: _newest_fitting(old, {**old, **found}, package)
+                for package in (one.other, one.package)
+                if package in movable
+            }
+            package, release = next((each for each in fitting.items() if each[1]), ("", ""))
             if release and release != found[package]:
                 found[package] = release
                 moved.append(one)

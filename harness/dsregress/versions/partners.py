@@ -21,7 +21,8 @@ def read_partners(content: bytes) -> tuple[UndeclaredBound, ...]:
     return bounds
 
 
-_PARTNERS = read_partners(Path(__file__).with_suffix(".toml").read_bytes())
+#: The bounds of this package's table.
+PARTNERS = read_partners(Path(__file__).with_suffix(".toml").read_bytes())
 
 
 def fitting_partners(unnamed: Collection[str], stacks: Sequence[Mapping[str, str]]) -> dict[str, str]:
@@ -29,8 +30,8 @@ def fitting_partners(unnamed: Collection[str], stacks: Sequence[Mapping[str, str
     known release that runs in all of them. A package of which there is none is left out. Of two that are both unnamed, the
     one that the bound is about gives way."""
     chosen: dict[str, str] = {}
-    giving_way = dict.fromkeys(bound.package for bound in _PARTNERS if bound.package in unnamed)
-    giving_way |= dict.fromkeys(bound.other for bound in _PARTNERS if bound.other in unnamed)
+    giving_way = dict.fromkeys(bound.package for bound in PARTNERS if bound.package in unnamed)
+    giving_way |= dict.fromkeys(bound.other for bound in PARTNERS if bound.other in unnamed)
     for package in giving_way:
         present = [{**stack, **chosen} for stack in stacks if package in stack]
         if all(_runs(package, stack[package], stack) for stack in present):
@@ -48,7 +49,7 @@ def _runs(package: str, version: str, stack: Mapping[str, str]) -> bool:
         package in (bound.package, bound.other)
         and _is_in(with_it.get(bound.package, ""), bound.releases, unknown=False)
         and not _is_in(with_it.get(bound.other, ""), bound.versions, unknown=True)
-        for bound in _PARTNERS
+        for bound in PARTNERS
     )
 
 

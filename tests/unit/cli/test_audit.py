@@ -407,10 +407,10 @@ def test_an_upgrade_that_cannot_be_installed_says_what_is_required_and_which_rel
     llamafactory_pins: str,
 ) -> None:
     said = CliRunner().invoke(cli, ["audit", "-r", llamafactory_pins, "--to", "transformers==5.24.0"])
-    first, _, conflict, remedy, *_ = said.stdout.splitlines()
+    first, _, conflict, *_ = said.stdout.splitlines()
     required = "llamafactory 0.9.4 requires transformers!=4.52.0,!=4.57.0,<=4.57.1,>=4.51.0, not 5.24.0"
-    assert first.startswith(f"transformers 4.55.4 -> 5.24.0: no: {required}; go to transformers 4.")
-    assert (conflict, remedy) == (f"cannot be installed together: {required}", "  remedy: use transformers 4.57.1")
+    assert first.startswith(f"transformers 4.55.4 -> 5.24.0: no: {required} and 1 more; go to transformers 4.")
+    assert conflict == f"cannot be installed together: {required}"
 
 
 def test_a_configuration_is_no_list_of_packages(say: Say, tmp_path: Path) -> None:

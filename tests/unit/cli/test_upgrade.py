@@ -104,7 +104,7 @@ def test_a_release_with_nothing_new_is_no_known_problem() -> None:
     said = say("deepspeed==0.16.8\n", "--to", "0.16.9", "--scenario", "llama3_70b_zero3", "--set", "scheduler=none")
     assert said.return_value == 0
     first, in_both, *_, title, not_run, verdict, compared = said.stdout.splitlines()
-    assert re.sub(r"\d+ adv", "N adv", first) == (
+    assert re.sub(r"\d+ advisor(y|ies)", "N advisories", first) == (
         "deepspeed 0.16.8 -> 0.16.9: no known problem; open, below: faults that both may have, N advisories not run"
     )
     assert in_both == "  not stated, and in both:"

@@ -91,13 +91,13 @@ def test_a_workload_whose_name_starts_like_another_is_not_mistaken_for_it(tmp_pa
     assert store.of_cell(one.cell, key_of(one)).results == (one,)
 
 
-def test_a_run_takes_less_than_ten_kibibytes(tmp_path: Path) -> None:
+def test_a_run_takes_less_than_eleven_kibibytes(tmp_path: Path) -> None:
     """Of the size that real ones have: two ranks, 400 settings, 180 functions; see
     tests/benchmarks/made_up.py."""
     one, detail = next(made_up.results(made_up.STACKS))
     store = Store(str(tmp_path))
     store.write(one, detail)
-    assert sum(file.stat().st_size for file in tmp_path.rglob("*") if file.is_file()) < 10 * 1024
+    assert sum(file.stat().st_size for file in tmp_path.rglob("*") if file.is_file()) < 11 * 1024
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,22 @@ from pathlib import Path
 import pytest
 
 from dsregress.versions import declared_requirements
-from dsregress.versions.declared_requirements import conflicts_of, new_conflicts, newest_together, write_requirements
+from dsregress.versions.declared_requirements import (
+    conflicts_of,
+    ending_releases,
+    new_conflicts,
+    newest_together,
+    unknown_requirements,
+    write_requirements,
+)
 
 DECLARED = {
     "trl": {"0.20.0": ["transformers>=4.53.2"], "1.16.0": ["accelerate>=1.11.0", "transformers>=4.56.2"]},
-    "llamafactory": {"0.9.4": ["transformers!=4.57.0,<=5.2.0,>=4.51.0"]},
+    "llamafactory": {
+        "0.9.0": ["transformers<=4.45.0,>=4.41.2"],
+        "0.9.4": ["transformers!=4.57.0,<=5.2.0,>=4.51.0"],
+    },
+    "peft": {"0.17.1": [], "0.18.0": []},
     "transformers": {version: [] for version in ("4.53.2", "4.55.4", "4.56.2", "4.57.6", "5.2.0", "5.3.0")},
 }
 
@@ -52,21 +63,38 @@ def test_what_is_not_satisfied_before_either_is_no_new_conflict() -> None:
 
 
 @pytest.mark.parametrize(
-    ("versions", "nearest"),
+    ("old", "moves", "ending"),
     [
-        ({"trl": "1.16.0", "transformers": "4.47.0"}, "4.56.2"),
-        ({"llamafactory": "0.9.4", "transformers": "5.3.0"}, "5.2.0"),
-        (
-            {"trl": "1.16.0", "accelerate": "1.0.0"},
-            "1.11.0",
-        ),  # of the releases that are known without their requirements
+        ({"trl": "0.20.0", "transformers": "4.53.2"}, {"trl": "1.16.0"}, {"transformers": "4.56.2"}),  # the next one up
+        ({"trl": "0.20.0", "accelerate": "1.0.0"}, {"trl": "1.16.0"}, {"accelerate": "1.11.0"}),
+        ({"llamafactory": "0.9.4", "transformers": "4.55.4"}, {"transformers": "5.3.0"}, {"transformers": "5.2.0"}),
+        # what stays and is too old for what moves gives way, if a newer release of it is known to run with it
+        ({"peft": "0.17.1", "transformers": "4.57.6"}, {"transformers": "5.2.0"}, {"peft": "0.18.0"}),
     ],
 )
-def test_the_nearest_release_that_satisfies_it_is_the_next_one_up_else_down(
-    versions: dict[str, str], nearest: str
+def test_the_release_that_ends_a_conflict_is_named(
+    old: dict[str, str], moves: dict[str, str], ending: dict[str, str]
 ) -> None:
-    (found,) = conflicts_of(versions)
-    assert found.nearest == nearest
+    new = {**old, **moves}
+    assert ending_releases(conflicts_of(new), old, new) == ending
+
+
+def test_without_a_release_that_ends_each_conflict_none_is_named() -> None:
+    new = {"trl": "1.16.0", "transformers": "4.47.0", "llamafactory": "0.9.4"}
+    conflicts = conflicts_of(new)
+    assert [one.package for one in conflicts] == ["trl", "llamafactory"]
+    assert ending_releases(conflicts, new, new) == {"transformers": "4.56.2"}
+    new["llamafactory"] = "0.9.0"  # which excludes all that TRL takes
+    assert ending_releases(conflicts_of(new), new, new) == {}
+
+
+def test_releases_that_do_not_run_together_are_a_conflict_that_no_metadata_declare() -> None:
+    (found,) = conflicts_of({"peft": "0.17.1", "transformers": "5.2.0"})
+    assert (found.declared, found.text) == (False, "peft 0.17.1 runs only with transformers<5, not 5.2.0")
+
+
+def test_releases_of_which_no_requirements_are_known_are_named() -> None:
+    assert unknown_requirements({"trl": "0.9.1", "transformers": "4.57.6", "numpy": "2.0"}) == ("trl 0.9.1",)
 
 
 LATEST = {"trl": "1.16.0", "transformers": "5.3.0", "llamafactory": "0.9.4"}

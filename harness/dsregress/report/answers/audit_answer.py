@@ -30,7 +30,7 @@ from dsregress.report.verdict_words import (
     uncovered_text,
     upgrade_headline,
 )
-from dsregress.versions.declared_requirements import ReleaseConflict
+from dsregress.versions.declared_requirements import ReleaseConflict, ending_releases
 from dsregress.versions.releases import known_releases
 from dsregress.wording.quantities import enumeration, listing, plural
 
@@ -44,6 +44,7 @@ def audit_text(audit: Audit, job: StatedJob) -> str:
     """Return the answer for a job as it is, ending in a newline."""
     sections = [
         [audit_headline(audit)],
+        [*_conflict_lines(audit.conflicts, job, job)],
         *(list(_advisory_lines(one, job)) for one in audit.concerned),
         [*_arising_lines(audit.arising)],
         [*_also(audit)],
@@ -61,7 +62,9 @@ def audit_headline(audit: Audit) -> str:
     if not count:
         found = f"none of {plural(audit.total, 'advisory', 'advisories')} is known to concern this job"
     open_ones = sum(len(one.matched) for one in audit.questions)
-    return f"{found}; {open_ones} more may, by what was not stated" if open_ones else found
+    found += f"; {open_ones} more may, by what was not stated" if open_ones else ""
+    apart = [one for one in audit.conflicts if not one.declared]
+    return f"{apart[0].text}; {found}" if apart else found
 
 
 def upgrade_text(answer: UpgradeAnswer, audit: Audit, old: StatedJob, new: StatedJob, command: str) -> str:
@@ -96,7 +99,11 @@ def open_lines(answer: UpgradeAnswer, releases: Sequence[str]) -> list[str]:
 def reason_sections(answer: UpgradeAnswer, old: StatedJob | None, new: StatedJob) -> list[list[str]]:
     """Return what is against an upgrade, and the advisories for which something is to be set."""
     reasons = [*answer.against, *(one.matched for one in answer.conditions)]
-    return [[*_conflict_lines(answer.conflicts)], *(list(_advisory_lines(one, new, old)) for one in reasons)]
+    before = new if old is None else old
+    return [
+        [*_conflict_lines(answer.conflicts, before, new, answer.instead)],
+        *(list(_advisory_lines(one, new, old)) for one in reasons),
+    ]
 
 
 def upgrade_sections(answer: UpgradeAnswer, old: StatedJob | None, new: StatedJob) -> list[list[str]]:
@@ -117,14 +124,26 @@ def upgrade_sections(answer: UpgradeAnswer, old: StatedJob | None, new: StatedJo
         [*_question_lines(asked(answer.kept_open), f"not stated, and {both}")],
         [*_unknown_lines(answer.not_run, releases)],
         [uncovered_text(answer)] if answer.uncovered else [],
+        [f"{both}, {_conflict_line(one)}" for one in answer.kept_conflicts],
+        [f"not known what {listing(answer.unknown_requirements)} requires of the others"]
+        if answer.unknown_requirements
+        else [],
     ]
 
 
-def _conflict_lines(conflicts: Iterable[ReleaseConflict]) -> Iterator[str]:
+def _conflict_lines(
+    conflicts: Sequence[ReleaseConflict], old: StatedJob, new: StatedJob, instead: Mapping[str, str] = {}
+) -> Iterator[str]:
     for one in conflicts:
-        yield f"cannot be installed together: {one.text}"
-        if one.nearest:
-            yield f"  remedy: use {one.other} {one.nearest}"
+        yield _conflict_line(one)
+    ending = {} if instead else ending_releases(conflicts, old.versions, new.versions)
+    moved = [f"{name} {release}" for name, release in ending.items() if old.versions.get(name) != release]
+    if moved:
+        yield f"  remedy: use {enumeration(moved)}"
+
+
+def _conflict_line(one: ReleaseConflict) -> str:
+    return f"{'cannot be installed together' if one.declared else 'do not run together'}: {one.text}"
 
 
 def _advisory_lines(one: Matched, job: StatedJob, old: StatedJob | None = None) -> Iterator[str]:
@@ -185,7 +204,7 @@ def _condition_line(one: Matched) -> str:
 
 
 def _kept_line(one: Matched) -> str:
-    releases = [remedy_request(each) for each in one.remedies or one.advisory.remedies if each.package]
+    releases = [remedy_request(each) for each in one.remedies if each.package]
     return f"{_titled_id(one)}; {releases[0]}" if releases else _titled_id(one)
 
 

@@ -50,16 +50,37 @@ globalThis.dsregressAudit = (() => {
     const isEqual = other.endsWith(".*") ? isOfSeries(series.length) : order === 0;
     return { "===": isEqual, "==": isEqual, "!=": !isEqual, "<=": order <= 0, ">=": order >= 0, "<": order < 0, ">": order > 0 }[operator];
   };
+  const requirementsOf = (data, name, version) => [
+    ...(data.requirements[name]?.[version.split("+")[0]] || []).map((one) => [one, "requires"]),
+    ...data.bounds.filter((one) => one.package === name && one.releases.split(",").every((limit) => isIn(version, limit)))
+      .map((one) => [one.other + one.versions, "runs only with"]),
+  ];
   const conflictsOf = (data, versions) => Object.entries(versions).flatMap(([name, version]) =>
-    (data.requirements[name]?.[version.split("+")[0]] || []).flatMap((requirement) => {
+    requirementsOf(data, name, version).flatMap(([requirement, verb]) => {
       const [, other, limits] = /^([\w-]+)(.*)$/.exec(requirement);
       const isFitting = (one) => limits.split(",").every((limit) => isIn(one, limit));
       if (!(other in versions) || isFitting(versions[other])) return [];
-      const fitting = Object.keys(data.requirements[other] || {}).concat(data.releases[other] || []).sort(compared).filter(isFitting);
-      const nearest = fitting.find((one) => compared(one, versions[other]) > 0) || fitting.at(-1) || "";
-      const text = `${name} ${version} requires ${requirement}, not ${versions[other]}`;
-      return [{ package: name, version, requirement, other, otherVersion: versions[other], nearest, text }];
+      const text = `${name} ${version} ${verb} ${requirement}, not ${versions[other]}`;
+      return [{ package: name, version, requirement, other, otherVersion: versions[other], isFitting, text }];
     }));
+  const releasesOf = (data, name) => Object.keys(data.requirements[name] || {}).concat(data.releases[name] || []).sort(compared);
+  const endingReleases = (data, conflicts, old, now) => {
+    const lifted = new Map();
+    const rest = conflicts.filter((one) => {
+      if (old[one.other] === now[one.other] || old[one.package] !== one.version) return true;
+      const newer = releasesOf(data, one.package).find((release) => compared(release, one.version) > 0 &&
+        !conflictsOf(data, { ...now, [one.package]: release }).some((each) => [each.package, each.other].includes(one.package)));
+      if (newer) lifted.set(one.package, newer);
+      return !newer;
+    });
+    const found = unique(rest.map((one) => one.other)).map((other) => {
+      const ones = rest.filter((one) => one.other === other);
+      const known = releasesOf(data, other);
+      const fitting = known.filter((release) => ones.every((one) => one.isFitting(release)));
+      return [other, fitting.find((release) => compared(release, ones[0].otherVersion) > 0) || fitting.at(-1)];
+    });
+    return found.every(([, release]) => release) ? [...lifted, ...found] : [];
+  };
   const newConflicts = (data, old, now) => {
     const keyOf = (one) => [one.package, one.version, one.requirement].join();
     const before = new Set(conflictsOf(data, old).map(keyOf));
@@ -414,17 +435,20 @@ globalThis.dsregressAudit = (() => {
     const what = releases.length ? releases : reasons;
     return `not known: ${listing(what, 2)} ${what.length === 1 ? "was" : "were"} not run`;
   };
-  const besideOf = (data, answer, old) => {
-    const stay = answer.conflicts.every((one) => old.versions[one.other] === one.otherVersion && one.nearest);
-    if (answer.against.length || !stay || !answer.conflicts.length) return "";
-    return `use ${joined(unique(answer.conflicts.map((one) => `${one.other} ${one.nearest}`)), "and")} as well`;
+  const besideOf = (data, answer, old, now) => {
+    const ending = endingReleases(data, answer.conflicts, old.versions, now.versions);
+    if (answer.against.length || !ending.length || ending.some(([other]) => other in answer.instead)) return "";
+    const moved = ending.filter(([name, release]) => old.versions[name] !== release);
+    const textOf = (found) => joined(found.map((one) => one.join(" ")), "and");
+    if (!moved.length) return `stay at ${textOf(ending)}`;
+    return `use ${textOf(moved)}${moved.every(([name]) => old.versions[name] === now.versions[name]) ? " as well" : ""}`;
   };
   const verdictText = (answer, old, now) => {
     if (answer.verdict === "no") {
       const instead = Object.entries(answer.instead).map(([name, version]) => `${name} ${version}`);
       const settings = settingsOf(answer.insteadConditions, "");
       const first = firstOf([...answer.conflicts.map((one) => one.text), ...answer.against.map((one) => one.advisory.title)]);
-      const beside = besideOf(data, answer, old);
+      const beside = besideOf(data, answer, old, now);
       if (instead.length) return `no: ${first}; go to ${listing(instead)}${settings && ` and ${settings}`}${beside && `, or ${beside}`}`;
       if (beside) return `no: ${first}; ${beside}`;
       const about = aboutOf(answer);
