@@ -21,7 +21,7 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _TRACEBACK = "Traceback (most recent call last)"
 _FRAME = re.compile(r'^\s*File "(?P<file>[^"\n]{1,400})", line (?P<line>\d+), in (?P<function>\S{1,200})')
 _ERROR = re.compile(
-    r"(?<![\w.])(?P<module>(?:[A-Za-z_]\w*\.)*)(?P<kind>[A-Z]\w*(?:Error|Exception|Warning))(?::\s+|:?$)"
+    r"(?<![\w.])(?P<module>(?:[A-Za-z_]\w*\.)*)(?P<kind>Exception|[A-Z]\w*(?:Error|Exception|Warning))(?::\s+|:?$)"
 )
 #: argparse's last line, after the usage; the program ends with exit code 2 and no traceback.
 _REFUSED = re.compile(r"^\S{1,200}: error: (?P<message>(?:argument|unrecognized arguments|the following arguments) .*)")

@@ -134,3 +134,15 @@ def test_the_package_at_fault_is_the_one_in_which_the_traceback_ends(files: list
     found = crashes.read_crash(f"Traceback (most recent call last):\n{frames}KeyError: 'x'\n")
     assert found is not None
     assert found.package == package
+
+
+def test_an_exception_of_no_class_of_its_own_is_an_error() -> None:
+    lines = [
+        "Traceback (most recent call last):",
+        '  File "/x/site-packages/deepspeed/runtime/fp16/loss_scaler.py", line 175, in update_scale',
+        "    raise Exception(",
+        "Exception: Current loss scale already at minimum - cannot decrease scale anymore. Exiting run.",
+    ]
+    found = crashes.read_crash("\n".join(lines))
+    assert found is not None
+    assert (found.error, found.message.partition(" - ")[0]) == ("Exception", "Current loss scale already at minimum")
