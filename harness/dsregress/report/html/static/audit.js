@@ -50,16 +50,17 @@ globalThis.dsregressAudit = (() => {
     const isEqual = other.endsWith(".*") ? isOfSeries(series.length) : order === 0;
     return { "===": isEqual, "==": isEqual, "!=": !isEqual, "<=": order <= 0, ">=": order >= 0, "<": order < 0, ">": order > 0 }[operator];
   };
+  const isRelease = (text) => /^v?\d+(\.\d+)+/.test(text); // and no commit
   const requirementsOf = (data, name, version) => [
     ...(data.requirements[name]?.[version.split("+")[0]] || []).map((one) => [one, "requires"]),
-    ...data.bounds.filter((one) => one.package === name && one.releases.split(",").every((limit) => isIn(version, limit)))
+    ...data.bounds.filter((one) => isRelease(version) && one.package === name && one.releases.split(",").every((limit) => isIn(version, limit)))
       .map((one) => [one.other + one.versions, "runs only with"]),
   ];
   const conflictsOf = (data, versions) => Object.entries(versions).flatMap(([name, version]) =>
     requirementsOf(data, name, version).flatMap(([requirement, verb]) => {
       const [, other, limits] = /^([\w-]+)(.*)$/.exec(requirement);
       const isFitting = (one) => limits.split(",").every((limit) => isIn(one, limit));
-      if (!(other in versions) || isFitting(versions[other])) return [];
+      if (!isRelease(versions[other] || "") || isFitting(versions[other])) return [];
       const text = `${name} ${version} ${verb} ${requirement}, not ${versions[other]}`;
       return [{ package: name, version, requirement, other, otherVersion: versions[other], isFitting, text }];
     }));
