@@ -238,7 +238,8 @@ class Measuring:
     def backward_begins(self, loss: object, engine: object) -> None:
         if self._records_numerics:
             self._models.lost(stepper_facts.loss_values(loss), engine)
-            self._invariants.new_backward()
+            if self._is_before_the_counted_step:
+                self._invariants.new_backward()
         if self._kept is not None:
             self._kept.backward_begins(loss, engine)
         self._enter("backward", engine)
@@ -253,7 +254,7 @@ class Measuring:
         self._rates = stepper_facts.learning_rates(stepper)  # a schedule may take its step within
         if self._kept is not None:
             self._kept.step_begins(stepper)
-        if self._records_numerics and not stepper_facts.is_engine(stepper):
+        if self._judges_step_of(stepper):
             self._invariants.before_step(stepper, self._models.whole_of(stepper))
         self._enter("step", stepper if stepper_facts.is_engine(stepper) else None)
 
@@ -264,7 +265,7 @@ class Measuring:
         self._walk.leave()
         if self._kept is not None:
             self._kept.step_ended(stepper)
-        if self._records_numerics and not stepper_facts.is_engine(stepper):
+        if self._judges_step_of(stepper):
             self._invariants.after_step(stepper, self._models.whole_of(stepper))
         rates = self._rates if self._last is None else None  # a step of a program that runs on belongs to no result
         model = self._models.stepped(stepper, rates, recorded=self._records_numerics)
@@ -377,6 +378,10 @@ class Measuring:
     @property
     def _records_numerics(self) -> bool:
         return not self.is_complete and not self._simulated
+
+    def _judges_step_of(self, stepper: object) -> bool:
+        is_judged = self._records_numerics and self._is_before_the_counted_step
+        return is_judged and not stepper_facts.is_engine(stepper)
 
     @property
     def _is_before_the_counted_step(self) -> bool:
