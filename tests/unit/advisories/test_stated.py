@@ -428,3 +428,9 @@ def test_a_missing_file_is_named_with_the_file_that_names_it(tmp_path: Path) -> 
     with pytest.raises(UsageError) as refused:
         facts_of_file("a.yaml", tmp_path)
     assert str(refused.value) == "a.yaml: cannot read gone.json: No such file or directory; name a readable file"
+
+
+def test_a_key_that_stands_twice_is_refused_as_deepspeed_does(tmp_path: Path) -> None:
+    (tmp_path / "ds.json").write_text('{"zero_optimization": {"stage": 2, "stage": 3}}')
+    with pytest.raises(UsageError, match="ds.json: has stage twice, which DeepSpeed refuses; leave one of them out"):
+        facts_of_file("ds.json", tmp_path)

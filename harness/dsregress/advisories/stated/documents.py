@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -51,10 +52,28 @@ def read_document(file: str, folder: Path = Path(), where: str = "--config") -> 
     return Document(_decoded(data, file), file)
 
 
+class _DuplicateKey(Exception):
+    """A key that an object of JSON has twice."""
+
+
+def _refuse_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for key, value in pairs:
+        if key in found:
+            raise _DuplicateKey(key)
+        found[key] = value
+    return found
+
+
 def _decoded(data: bytes, file: str) -> Mapping[str, Any]:
     is_json = file.endswith(".json")
     try:
         values = msgspec.json.decode(data) if is_json else msgspec.yaml.decode(data)
+        if is_json:
+            json.loads(data, object_pairs_hook=_refuse_duplicates)  # the decoder takes the last of them
+    except _DuplicateKey as error:
+        what = f"has {error} twice, which DeepSpeed refuses"
+        raise UsageError(what, where=file, hint="leave one of them out") from None
     except (msgspec.DecodeError, UnicodeDecodeError, ValueError, RecursionError) as error:
         reason = " ".join(str(error).split())
         raise UsageError(
