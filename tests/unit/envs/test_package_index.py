@@ -281,3 +281,13 @@ def test_nobody_is_asked_where_pip_is_configured_for_folders_alone(tmp_path: Pat
     assert installer.pip == PipConfig(no_index=True, find_links=(str(tmp_path),))
     assert installer.cpu_builds(LOCK, PYTHON).requirements == {}
     assert pytorch.asked == []
+
+
+def test_what_a_release_requires_is_read_from_its_wheel_and_unknown_without_one(
+    tmp_path: Path, wheels: Path, index: HttpIndex
+) -> None:
+    tiny_packages.wheel(wheels, "theirs", "1.0", requires=("mine>=2", 'mine<3; extra == "fast"'))
+    mine = user_of(index.url, tmp_path)
+    assert mine.declared_requirements("theirs", "1.0") == ["mine>=2", 'mine<3; extra == "fast"']
+    assert mine.declared_requirements("mine", "2.0") == []
+    assert mine.declared_requirements("mine", "3.0") is None
