@@ -31,10 +31,10 @@ NODE = shutil.which("node")
 UPGRADES = [one for one in QUESTIONS if one.to]
 
 PRINT = """
-const [data, asked] = JSON.parse(require("fs").readFileSync(0, "utf8"));
+const [written, asked] = JSON.parse(require("fs").readFileSync(0, "utf8"));
 const ids = (found) => found.map((one) => one.advisory.id);
 console.log(JSON.stringify(asked.map((one) => {
-  const found = dsregressAudit.upgrade(data, one, one.to);
+  const found = dsregressAudit.upgrade(written, one, one.to);
   return {
     said: found.headline, is_for_measuring: found.shown === "unknown", verdict: found.verdict,
     against: ids(found.against), instead: found.instead,

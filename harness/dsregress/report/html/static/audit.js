@@ -444,7 +444,7 @@ globalThis.dsregressAudit = (() => {
     if (!moved.length) return `stay at ${textOf(ending)}`;
     return `use ${textOf(moved)}${moved.every(([name]) => old.versions[name] === now.versions[name]) ? " as well" : ""}`;
   };
-  const verdictText = (answer, old, now) => {
+  const verdictText = (data, answer, old, now) => {
     if (answer.verdict === "no") {
       const instead = Object.entries(answer.instead).map(([name, version]) => `${name} ${version}`);
       const settings = settingsOf(answer.insteadConditions, "");
@@ -481,7 +481,7 @@ globalThis.dsregressAudit = (() => {
     answer.keptQuestions = asked(data, answer.keptOpen);
     answer.releases = Object.entries(now.versions).filter(([name, version]) => old.versions[name] !== version).map(([name, version]) => `${name} ${version}`);
     answer.shown = answer.verdict === "yes" && restsOnLess(answer) ? "unknown" : answer.verdict;
-    answer.headline = `${changeText(data, old, now)}: ${verdictText(answer, old, now)}`;
+    answer.headline = `${changeText(data, old, now)}: ${verdictText(data, answer, old, now)}`;
     return answer;
   };
   return { upgrade };
