@@ -312,7 +312,7 @@ def test_a_variable_that_is_not_set_is_named(folder: Path) -> None:
 
 def test_all_variables_that_the_rest_of_the_file_reads_are_named_at_once(folder: Path) -> None:
     (folder / "train.py").write_text(
-        "import os\nif len(os.environ) < 1: os.environ['EARLIER']\nos.environ['WRITTEN'] = os.environ['HOME']\n"
+        "import os\nif len(os.environ) < 1: os.environ['EARLIER']\nos.environ['WRITTEN'] = os.environ['PATH']\n"
         "entity = os.environ['ENTITY_OF_OURS']\nproject = os.environ['PROJECT_OF_OURS']\n"
     )
     assert ran(folder, "sim", 1, "python train.py").signature == (

@@ -8,19 +8,12 @@ import msgspec
 
 from dsregress.advisories.advisory import Advisory, AdvisoryKind, FactCondition, Ruling
 from dsregress.advisories.effects import decides, is_cost
-from dsregress.advisories.job_facts import Conflict, Fact
+from dsregress.advisories.job_facts import COMMON_FACTS, Conflict, Fact
 from dsregress.advisories.matching import KnownJob, Match, Matched, condition_text, match_advisories
 from dsregress.advisories.remedy_choice import Arising, RemedyChoice
 from dsregress.versions.declared_requirements import ReleaseConflict, conflicts_of
 
 _KINDS = tuple(AdvisoryKind)
-
-#: Facts that everybody knows of a job of their own, in the order in which they are asked for.
-COMMON_FACTS = (
-    *("zero_stage", "dtype", "trainer", "lora_rank", "gradient_accumulation_steps", "gradient_checkpointing"),
-    *("checkpoint", "resume", "evaluate", "offload_optimizer", "offload_param", "gradient_clipping", "world_size"),
-    *("scheduler", "warmup_steps", "device", "task", "fsdp", "quantized", "torch_compile", "lora_modules_to_save"),
-)
 
 
 class StatedJob(msgspec.Struct, frozen=True, kw_only=True):

@@ -21,6 +21,13 @@ from dsregress.probe.factors import BY_NAME
 #: The facts of a job, by their names: a value, or `OneOf`.
 Facts = Mapping[str, Any]
 
+#: Facts that everybody knows of a job of their own, in the order in which they are asked for.
+COMMON_FACTS = (
+    *("zero_stage", "dtype", "trainer", "lora_rank", "gradient_accumulation_steps", "gradient_checkpointing"),
+    *("checkpoint", "resume", "evaluate", "offload_optimizer", "offload_param", "gradient_clipping", "world_size"),
+    *("scheduler", "warmup_steps", "device", "task", "fsdp", "quantized", "torch_compile", "lora_modules_to_save"),
+)
+
 
 class OneOf(msgspec.Struct, frozen=True):
     """The value of a fact that is known to be one of several."""

@@ -12,6 +12,7 @@ import msgspec
 
 from dsregress.advisories.advisory import Advisory, Remedy
 from dsregress.advisories.effects import decides, is_grave
+from dsregress.advisories.job_facts import COMMON_FACTS
 from dsregress.advisories.matching import (
     KnownJob,
     Match,
@@ -103,7 +104,7 @@ class RemedyChoice:
         new = list(self._newly_matched(remedy))
         if any(one.match is Match.CONCERNED for one in new):
             return _Brought.FAULT
-        return _Brought.MAYBE_GRAVE if any(is_grave(one.advisory) for one in new) else _Brought.NOTHING
+        return _Brought.MAYBE_GRAVE if any(_may_be_grave(one) for one in new) else _Brought.NOTHING
 
     def _newly_matched(self, remedy: Remedy) -> Iterator[Matched]:
         """Yield the faults that concern the job, or may, once it has a remedy, and do not yet."""
@@ -112,6 +113,12 @@ class RemedyChoice:
             is_open = one.match in (Match.CONCERNED, Match.DEPENDS)
             if is_open and decides(one.advisory) and is_newly_matched(one, self._before):
                 yield one
+
+
+def _may_be_grave(one: Matched) -> bool:
+    """Return True if a grave fault depends on what everybody knows of a job of their own: rarer jobs know their faults."""
+    is_common = not one.open_packages and all(each.fact in COMMON_FACTS for each in one.open)
+    return is_common and is_grave(one.advisory)
 
 
 def _newer(advisories: Iterable[Advisory], remedy: Remedy) -> Iterator[Remedy]:

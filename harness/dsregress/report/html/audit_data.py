@@ -8,9 +8,8 @@ from typing import Any
 import msgspec
 
 from dsregress.advisories.advisory import Advisory, AdvisoryKind, FactCondition, Remedy, Ruling
-from dsregress.advisories.auditing import COMMON_FACTS
 from dsregress.advisories.effects import decides, ends_the_job, is_cost, is_grave
-from dsregress.advisories.job_facts import CONSEQUENCES, FACTS, STAND_INS, OneOf
+from dsregress.advisories.job_facts import COMMON_FACTS, CONSEQUENCES, FACTS, STAND_INS, OneOf
 from dsregress.advisories.matching import condition_text, known_packages
 from dsregress.advisories.remedy_choice import is_another_job
 from dsregress.model import AXES

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from dsregress.advisories.auditing import COMMON_FACTS, StatedJob
-from dsregress.advisories.job_facts import FACTS
+from dsregress.advisories.auditing import StatedJob
+from dsregress.advisories.job_facts import COMMON_FACTS, FACTS
 from dsregress.advisories.matching import known_packages, known_versions, parsed
 from dsregress.advisories.shipped import read_advisories
 from dsregress.advisories.upgrading import judge_upgrade

@@ -239,7 +239,8 @@ globalThis.dsregressAudit = (() => {
   const broughtBy = (data, job, remedy, before) => {
     const brought = matchAll(data, withRemedy(data, job, remedy)).filter((one) => one.advisory.decides && isNew(one, before));
     if (brought.some((one) => one.match === "concerned")) return 2;
-    return brought.some((one) => one.match === "depends" && one.advisory.is_grave) ? 1 : 0;
+    const isCommon = (one) => !one.packages.length && one.open.every((each) => data.common.includes(each.fact));
+    return brought.some((one) => one.match === "depends" && one.advisory.is_grave && isCommon(one)) ? 1 : 0;
   };
   const endingRemedies = (data, one, job, old) => {
     const moved = (name) => old.versions[name] !== job.versions[name];
