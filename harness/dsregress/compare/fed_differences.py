@@ -32,15 +32,10 @@ class FedJudgement(NamedTuple):
     def finding(self, pair: Pair, *, is_worse: bool) -> Finding:
         """Return the finding, which fails a run only if it ``is_worse``."""
         return pair.finding(
-            metric=FED_DIFFERENCE.name,
-            phase=FED_DIFFERENCE.finding_phase,
+            FED_DIFFERENCE,
             kind="regression" if is_worse else "changed",
             value=float(self.batches),
             baseline_value=0.0,
-            ratio=None,
-            unit=FED_DIFFERENCE.unit,
-            significant=True,
-            relevant=True,
             sentence=self.sentence,
             rank=self.rank,
         )

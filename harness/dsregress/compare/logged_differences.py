@@ -35,15 +35,10 @@ def judge_logged(pair: Pair) -> list[Finding]:
     sentence, _ = found[0]
     return [
         pair.finding(
-            metric=LOGGED_DIFFERENCE.name,
-            phase=LOGGED_DIFFERENCE.finding_phase,
+            LOGGED_DIFFERENCE,
             kind="regression",
             value=float(len(found)),
             baseline_value=0.0,
-            ratio=None,
-            unit=LOGGED_DIFFERENCE.unit,
-            significant=True,
-            relevant=True,
             claim=message("what it logs differs from the baseline, and what it trains does not"),
             sentence=sentence,
             evidence=tuple(evidence for _, evidence in found),

@@ -129,15 +129,10 @@ def _moving(numbers: Numerics) -> dict[str, int]:
 
 def _model_finding(pair: Pair, model: str, metric: Metric, own: float, base: float, sentence: Text) -> Finding:
     return pair.finding(
-        metric=metric.name,
-        phase=metric.finding_phase,
+        metric,
         kind="regression",
         value=own,
         baseline_value=base,
-        ratio=None,
-        unit=metric.unit,
-        significant=True,
-        relevant=True,
         sentence=sentence,
         model=model,
         rank=0,

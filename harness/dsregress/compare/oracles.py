@@ -123,15 +123,10 @@ def _numerics_finding(pair: Pair, name: str, size: float, rank: int, model: str,
     else:
         distance = message("{tolerances:.3g} times the tolerance from plain PyTorch", tolerances=size)
     return pair.finding(
-        metric=name,
-        phase=metric.finding_phase,
+        metric,
         kind="wrong",
         value=size if math.isfinite(size) else word,
         baseline_value=base if _finite(base) else None,
-        ratio=None,
-        unit=metric.unit,
-        significant=True,
-        relevant=True,
         claim=metric.wrong,
         sentence=_with_circumstances(distance, name, numbers, is_truth=broken is None),
         model=model,
@@ -194,15 +189,11 @@ def _memory_finding(pair: Pair, excess: Excess) -> Finding:
     others = pair.base.excesses if pair.base is not None and not pair.is_baseline else ()
     too_much = DEVICE_RETAINED.phrase.of_subject(stage_words(excess.phase), metric.size(excess.size), more=True)
     return pair.finding(
-        metric=metric.name,
+        metric,
         phase=excess.phase,
         kind="wrong",
         value=excess.size,
         baseline_value=next((other.size for other in others if other.phase == excess.phase), None),
-        ratio=None,
-        unit=metric.unit,
-        significant=True,
-        relevant=True,
         sentence=message(
             "{excess} than ZeRO needs: {held}, needed at most {needed}",
             excess=too_much,

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from dsregress.compare.comparison import EVERYTHING, NotCompared, not_measured
+from dsregress.compare.metrics import Metric
 from dsregress.compare.result_summary import ResultSummary, summarize
 from dsregress.model import Failed, Finding, MachineFault, Passed, Result, Skipped, Stack, differing_parameters
 from dsregress.probe.border.machine import REMEDIES
@@ -43,8 +44,11 @@ class Pair(msgspec.Struct, frozen=True):
         """True if the cell is the baseline's own."""
         return self.own is self.base
 
-    def finding(self, **fields: Any) -> Finding:
-        """Return a finding on this cell."""
+    def finding(self, of: Metric | None = None, **fields: Any) -> Finding:
+        """Return a finding on this cell. One ``of`` a metric counts and has no ratio, unless the fields say otherwise."""
+        if of is not None:
+            of_metric = {"metric": of.name, "phase": of.finding_phase, "unit": of.unit}
+            fields = {**of_metric, "ratio": None, "significant": True, "relevant": True, **fields}
         cell = self.own.result.cell
         return Finding(stack=self.stack, scenario=cell.scenario, variant=cell.variant, device=cell.device, **fields)
 

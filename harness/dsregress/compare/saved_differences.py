@@ -56,15 +56,10 @@ def judge_saved_files(pair: Pair) -> list[Finding]:
 
 def _wrong(pair: Pair, metric: Metric, found: Sequence[str], of_baseline: Sequence[str] | None) -> Finding:
     return pair.finding(
-        metric=metric.name,
-        phase=metric.finding_phase,
+        metric,
         kind="wrong",
         value=float(len(found)),
         baseline_value=None if of_baseline is None else float(len(of_baseline)),
-        ratio=None,
-        unit=metric.unit,
-        significant=True,
-        relevant=True,
         claim=metric.wrong,
         sentence=name_list(list(found), _MOST_NAMED),
         evidence=tuple(found[:_MOST_EVIDENCE]) if len(found) > _MOST_NAMED else (),
@@ -102,15 +97,10 @@ def judge_saved_tensors(pair: Pair, *, trains_otherwise: bool) -> list[Finding]:
     )
     others = [message("{others} differ otherwise", others=total - so_many)] if total > so_many else []
     finding = pair.finding(
-        metric=SAVED_DIFFERENCE.name,
-        phase=SAVED_DIFFERENCE.finding_phase,
+        SAVED_DIFFERENCE,
         kind="regression",
         value=float(total),
         baseline_value=0.0,
-        ratio=None,
-        unit=SAVED_DIFFERENCE.unit,
-        significant=True,
-        relevant=True,
         claim=_SAVES_OTHERWISE,
         sentence=joined(SEMICOLON, (sentence, *others)),
         evidence=tuple(f"{one.tensors} {one.what}: {one.example}" for one in changed[:_MOST_EVIDENCE]),

@@ -46,15 +46,11 @@ def judge_step_growth(pair: Pair) -> list[Finding]:
 def _growth_finding(pair: Pair, kind: _GrowthKind, own: float, base: float) -> Finding:
     metric = kind.metric
     return pair.finding(
-        metric=metric.name,
-        phase=metric.finding_phase,
+        metric,
         kind="regression",
         value=own,
         baseline_value=base,
         ratio=own / base if base > 0 else None,
-        unit=metric.unit,
-        significant=True,
-        relevant=True,
         claim=kind.claim,
         sentence=_left_by_a_step(metric, own, base),
     )

@@ -23,15 +23,11 @@ def judge_steps_taken(pair: Pair) -> list[Finding]:
         return []
     return [
         pair.finding(
-            metric=STEPS_TAKEN.name,
-            phase=STEPS_TAKEN.finding_phase,
+            STEPS_TAKEN,
             kind="regression",
             value=float(own.steps),
             baseline_value=float(base.steps),
             ratio=own.steps / base.steps,
-            unit=STEPS_TAKEN.unit,
-            significant=True,
-            relevant=True,
             claim=message("it trains for another number of steps than with the baseline"),
             sentence=_where_it_ends(pair),
         )

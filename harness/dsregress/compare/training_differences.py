@@ -117,15 +117,10 @@ def _training_finding(pair: Pair, model: str, mine: Numerics, base: Numerics) ->
         # A library may scale the loss that it shows, and nothing else: the gradient is what trains.
         numbers.append(message("and its gradient norm {own:.4g}, was {before:.4g}", own=norm.own, before=norm.base))
     return pair.finding(
-        metric=TRAINING_DIFFERENCE.name,
-        phase=TRAINING_DIFFERENCE.finding_phase,
+        TRAINING_DIFFERENCE,
         kind="regression",
         value=tolerances,
         baseline_value=0.0,
-        ratio=None,
-        unit=TRAINING_DIFFERENCE.unit,
-        significant=True,
-        relevant=True,
         claim=_TRAINS_OTHERWISE,
         sentence=message(
             "{quantity} of step {step} is {numbers} ({tolerances:.1f} tolerances)",
