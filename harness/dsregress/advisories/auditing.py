@@ -11,7 +11,7 @@ from dsregress.advisories.effects import decides, is_cost
 from dsregress.advisories.job_facts import COMMON_FACTS, Conflict, Fact
 from dsregress.advisories.matching import KnownJob, Match, Matched, condition_text, match_advisories
 from dsregress.advisories.remedy_choice import Arising, RemedyChoice
-from dsregress.versions.declared_requirements import ReleaseConflict, conflicts_of
+from dsregress.versions.declared_requirements import ReleaseConflict, conflicts_of, ending_releases
 
 _KINDS = tuple(AdvisoryKind)
 
@@ -66,6 +66,7 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
     free: int
     ignored: tuple[str, ...] = ()  #: ids that concern it and are left out
     conflicts: tuple[ReleaseConflict, ...] = ()  #: between releases that it has
+    ending: Mapping[str, str] = {}  #: package -> the release that ends them; empty unless all can be ended
 
     @property
     def is_at_fault(self) -> bool:
@@ -92,7 +93,8 @@ def audit_job(advisories: Sequence[Advisory], job: KnownJob, ignored: Collection
         unknown=tuple(one for one in shown if one.match is Match.UNKNOWN and decides(one.advisory)),
         free=sum(one.match is Match.FREE for one in shown),
         ignored=tuple(one.advisory.id for one in matched if one.advisory.id in ignored and one.match is not Match.FREE),
-        conflicts=conflicts_of(job.versions),
+        conflicts=(conflicts := conflicts_of(job.versions)),
+        ending=ending_releases(conflicts, job.versions, job.versions),
     )
 
 

@@ -31,6 +31,7 @@ from dsregress.advisories.remedy_choice import Arising, RemedyChoice, ending_rem
 from dsregress.versions.declared_requirements import (
     ReleaseConflict,
     conflicts_of,
+    ending_releases,
     new_conflicts,
     unknown_requirements,
 )
@@ -66,6 +67,7 @@ class UpgradeAnswer(msgspec.Struct, frozen=True, kw_only=True):
     verdict: Verdict
     against: tuple[Matched, ...] = ()  #: faults that nothing else ends
     conflicts: tuple[ReleaseConflict, ...] = ()  #: between releases that the upgrade brings together
+    ending: Mapping[str, str] = {}  #: package -> the release that ends these conflicts; empty unless all can be ended
     kept_conflicts: tuple[ReleaseConflict, ...] = ()  #: of both jobs
     unknown_requirements: tuple[str, ...] = ()  #: releases of which it is not known what they require of the others
     conditions: tuple[SetBefore, ...] = ()
@@ -101,7 +103,11 @@ def judge_upgrade(
         conditions = _chosen_conditions(RemedyChoice(advisories, new.changed(versions=instead)), conditions)
     skipped = tuple(_skipped(advisories, old, new, answer))
     return msgspec.structs.replace(
-        _advised(advisories, new, answer), instead=instead, instead_conditions=conditions, skipped=skipped
+        _advised(advisories, new, answer),
+        instead=instead,
+        instead_conditions=conditions,
+        ending=ending_releases(answer.conflicts, old.versions, new.versions),
+        skipped=skipped,
     )
 
 
@@ -114,7 +120,9 @@ def judge_release(advisories: Sequence[Advisory], job: KnownJob, package: str) -
         Matched(advisory=one.advisory, match=Match.FREE) if package in packages_of_advisory(one.advisory) else one
         for one in match_advisories(advisories, job)
     ]
-    return _advised(advisories, job, _judged(advisories, old, job, without))
+    answer = _advised(advisories, job, _judged(advisories, old, job, without))
+    ending = ending_releases(answer.conflicts, job.versions, job.versions)
+    return msgspec.structs.replace(answer, ending=ending)
 
 
 def _advised(advisories: Sequence[Advisory], job: KnownJob, answer: UpgradeAnswer) -> UpgradeAnswer:

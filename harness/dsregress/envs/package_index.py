@@ -120,9 +120,7 @@ def upload_day(commands: PackageCommands, package: str, version: str) -> str:
 def declared_requirements(commands: PackageCommands, package: str, version: str) -> list[str] | None:
     """Return the requirements in a wheel's metadata; None if a release has no wheel. Install nothing."""
     options = ["--dry-run", "--no-deps", "--ignore-installed", "--only-binary", ":all:", "--quiet", "--report", "-"]
-    options += [
-        "--use-feature=fast-deps"
-    ]  # where an index has no metadata beside a wheel, reads it from the wheel's end
+    options.append("--use-feature=fast-deps")  # reads it from a wheel's end if the index does not have it beside
     python = ["--python-version", "3.12", "--target", "unused"]  # pip takes another Python's wheels only for a target
     done = commands.run_pip("install", *options, *python, f"{package}=={version}")
     if done.returncode != 0:

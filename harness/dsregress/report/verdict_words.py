@@ -13,7 +13,6 @@ from dsregress.advisories.upgrading import SetBefore, UpgradeAnswer, Verdict
 from dsregress.model import AXES
 from dsregress.probe.factor import either
 from dsregress.report.advisory_words import remedy_request
-from dsregress.versions.declared_requirements import ending_releases
 from dsregress.wording.quantities import enumeration, listing, plural
 
 _FEW_QUESTIONS = 2
@@ -197,7 +196,7 @@ def _instead(answer: UpgradeAnswer, old: StatedJob, new: StatedJob) -> str:
 def _beside(answer: UpgradeAnswer, old: StatedJob, new: StatedJob) -> str:
     """Return the releases with which the upgrade could be installed, if nothing else is against it: ``use transformers
     4.56.2 as well``."""
-    ending = ending_releases(answer.conflicts, old.versions, new.versions)
+    ending = answer.ending
     if answer.against or not ending or ending.keys() & answer.instead.keys():
         return ""
     moved = [name for name, release in ending.items() if old.versions.get(name) != release]

@@ -10,13 +10,12 @@ from pathlib import Path
 
 import msgspec
 from packaging.requirements import InvalidRequirement, Requirement
-from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from dsregress.versions.partners import PARTNERS
 from dsregress.versions.releases import known_releases, parsed_version, sorted_versions
-from dsregress.versions.undeclared import BOUNDS, UndeclaredBound
+from dsregress.versions.undeclared import BOUNDS
 
 FILE = Path(__file__).with_name("declared_requirements.json")
 
@@ -24,6 +23,9 @@ FILE = Path(__file__).with_name("declared_requirements.json")
 _OLDEST = {"transformers": "4.42", "accelerate": "0.30", "peft": "0.11", "trl": "0.9", "datasets": "2.20", "openrlhf": "0.5",
            "llamafactory": "0.9", "axolotl": "0.8", "ms-swift": "3.0", "verl": "0.3", "vllm": "0.6"}  # fmt: skip
 _OTHERS = frozenset({"deepspeed", "torch"})
+
+#: Bounds that no metadata declare.
+UNDECLARED = (*PARTNERS, *BOUNDS)
 
 
 class ReleaseConflict(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,17 +71,15 @@ def conflicts_of(versions: Mapping[str, str]) -> tuple[ReleaseConflict, ...]:
 
 def _requirements_of(package: str, version: str) -> Iterator[tuple[str, bool]]:
     """Yield the requirements of a release, and if each is declared."""
-    for text in known_requirements().get(package, {}).get(version.partition("+")[0], ()):
+    for text in known_requirements().get(package, {}).get(_without_build(version), ()):
         yield text, True
-    for bound in undeclared_bounds():
-        is_about = bound.package == package and parsed_version(version) is not None
-        if is_about and SpecifierSet(bound.releases).contains(version, prereleases=True):
+    for bound in UNDECLARED:
+        if bound.package == package and bound.is_about(version):
             yield f"{bound.other}{bound.versions}", False
 
 
-def undeclared_bounds() -> tuple[UndeclaredBound, ...]:
-    """Return the bounds that no metadata declare."""
-    return (*PARTNERS, *BOUNDS)
+def _without_build(version: str) -> str:
+    return version.partition("+")[0]
 
 
 def ending_releases(
@@ -113,11 +113,14 @@ def ending_releases(
 def _next_without_conflict(versions: Mapping[str, str], package: str) -> str:
     """Return the next newer release of a package that has no conflict with the rest; empty if there is none."""
     for release in sorted_versions(_known_versions(package)):
-        if Version(release) > Version(versions[package]) and not any(
-            package in (one.package, one.other) for one in conflicts_of({**versions, package: release})
-        ):
+        is_newer = Version(release) > Version(versions[package])
+        if is_newer and not _is_among(package, conflicts_of({**versions, package: release})):
             return release
     return ""
+
+
+def _is_among(package: str, conflicts: Iterable[ReleaseConflict]) -> bool:
+    return any(package in (one.package, one.other) for one in conflicts)
 
 
 def unknown_requirements(versions: Mapping[str, str]) -> tuple[str, ...]:
@@ -126,7 +129,7 @@ def unknown_requirements(versions: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(
         f"{package} {version}"
         for package, version in versions.items()
-        if package in known and version.partition("+")[0] not in known[package]
+        if package in known and _without_build(version) not in known[package]
     )
 
 
@@ -164,9 +167,7 @@ def _newest_fitting(old: Mapping[str, str], versions: Mapping[str, str], package
     release of the rest nor is required to be another one; empty if there is none."""
     for release in reversed(sorted_versions(_known_versions(package))):
         is_between = Version(old.get(package, "0")) <= Version(release) <= Version(versions[package])
-        if is_between and not any(
-            package in (one.package, one.other) for one in new_conflicts(old, {**versions, package: release})
-        ):
+        if is_between and not _is_among(package, new_conflicts(old, {**versions, package: release})):
             return release
     return ""
 

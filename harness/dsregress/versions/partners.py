@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 from packaging.specifiers import SpecifierSet
 
-from dsregress.versions.releases import known_releases, parsed_version
+from dsregress.versions.releases import known_releases
 from dsregress.versions.undeclared import UndeclaredBound
 
 
@@ -47,14 +47,7 @@ def _runs(package: str, version: str, stack: Mapping[str, str]) -> bool:
     with_it = {**stack, package: version}
     return not any(
         package in (bound.package, bound.other)
-        and _is_in(with_it.get(bound.package, ""), bound.releases, unknown=False)
-        and not _is_in(with_it.get(bound.other, ""), bound.versions, unknown=True)
+        and bound.is_about(with_it.get(bound.package, ""))
+        and not bound.is_met_by(with_it.get(bound.other, ""))
         for bound in PARTNERS
     )
-
-
-def _is_in(version: str, specifier: str, *, unknown: bool) -> bool:
-    """Return True if the version is one of those; ``unknown`` for a text that is none, such as a commit."""
-    if parsed_version(version) is None:
-        return unknown
-    return SpecifierSet(specifier).contains(version, prereleases=True)

@@ -14,6 +14,8 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
+from dsregress.versions.releases import parsed_version
+
 
 class UndeclaredBound(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """If ``package`` is one of ``releases``, ``other`` must be one of ``versions``."""
@@ -22,6 +24,20 @@ class UndeclaredBound(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     releases: str
     other: str
     versions: str
+
+    def is_about(self, version: str) -> bool:
+        """Return True if a release of the package has the bound; False for a commit, of which nothing is known."""
+        return _is_in(version, self.releases, unknown=False)
+
+    def is_met_by(self, version: str) -> bool:
+        """Return True if a release of the other package is within the bound, and for a commit."""
+        return _is_in(version, self.versions, unknown=True)
+
+
+def _is_in(version: str, specifier: str, *, unknown: bool) -> bool:
+    if parsed_version(version) is None:
+        return unknown
+    return SpecifierSet(specifier).contains(version, prereleases=True)
 
 
 def read_bounds(content: bytes) -> tuple[UndeclaredBound, ...]:

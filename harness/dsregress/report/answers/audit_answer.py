@@ -30,7 +30,7 @@ from dsregress.report.verdict_words import (
     uncovered_text,
     upgrade_headline,
 )
-from dsregress.versions.declared_requirements import ReleaseConflict, ending_releases
+from dsregress.versions.declared_requirements import ReleaseConflict
 from dsregress.versions.releases import known_releases
 from dsregress.wording.quantities import enumeration, listing, plural
 
@@ -44,7 +44,7 @@ def audit_text(audit: Audit, job: StatedJob) -> str:
     """Return the answer for a job as it is, ending in a newline."""
     sections = [
         [audit_headline(audit)],
-        [*_conflict_lines(audit.conflicts, job, job)],
+        [*_conflict_lines(audit.conflicts, audit.ending, job)],
         *(list(_advisory_lines(one, job)) for one in audit.concerned),
         [*_arising_lines(audit.arising)],
         [*_also(audit)],
@@ -99,9 +99,9 @@ def open_lines(answer: UpgradeAnswer, releases: Sequence[str]) -> list[str]:
 def reason_sections(answer: UpgradeAnswer, old: StatedJob | None, new: StatedJob) -> list[list[str]]:
     """Return what is against an upgrade, and the advisories for which something is to be set."""
     reasons = [*answer.against, *(one.matched for one in answer.conditions)]
-    before = new if old is None else old
+    ending = {} if answer.instead else answer.ending
     return [
-        [*_conflict_lines(answer.conflicts, before, new, answer.instead)],
+        [*_conflict_lines(answer.conflicts, ending, new if old is None else old)],
         *(list(_advisory_lines(one, new, old)) for one in reasons),
     ]
 
@@ -131,14 +131,10 @@ def upgrade_sections(answer: UpgradeAnswer, old: StatedJob | None, new: StatedJo
     ]
 
 
-def _conflict_lines(
-    conflicts: Sequence[ReleaseConflict], old: StatedJob, new: StatedJob, instead: Mapping[str, str] = {}
-) -> Iterator[str]:
+def _conflict_lines(conflicts: Sequence[ReleaseConflict], ending: Mapping[str, str], old: StatedJob) -> Iterator[str]:
     for one in conflicts:
         yield _conflict_line(one)
-    ending = {} if instead else ending_releases(conflicts, old.versions, new.versions)
-    moved = [f"{name} {release}" for name, release in ending.items() if old.versions.get(name) != release]
-    if moved:
+    if moved := [f"{name} {release}" for name, release in ending.items() if old.versions.get(name) != release]:
         yield f"  remedy: use {enumeration(moved)}"
 
 

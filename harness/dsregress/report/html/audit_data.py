@@ -15,7 +15,7 @@ from dsregress.advisories.remedy_choice import is_another_job
 from dsregress.model import AXES
 from dsregress.report import urls
 from dsregress.report.advisory_words import remedy_request
-from dsregress.versions.declared_requirements import known_requirements, undeclared_bounds
+from dsregress.versions.declared_requirements import UNDECLARED, known_requirements
 from dsregress.versions.releases import known_releases
 
 
@@ -41,7 +41,7 @@ def audit_data(advisories: Sequence[Advisory]) -> dict[str, Any]:
         "packages": sorted(known_packages(used)),
         "axes": AXES,
         "requirements": known_requirements(),
-        "bounds": msgspec.to_builtins(undeclared_bounds()),
+        "bounds": msgspec.to_builtins(UNDECLARED),
         "releases": {name: known_releases(name) for name in AXES if name not in known_requirements()},
     }
 
