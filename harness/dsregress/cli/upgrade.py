@@ -126,7 +126,7 @@ def upgrade_command(
     if not mine:
         raise _nothing_known(source, packages, found)
     goals = _goals(wanted, under_test, {package: found.versions[package] for package in movable}, source)
-    named = {text.partition("==")[0].strip() for text in wanted}
+    named = {canonicalize_name(text.partition("==")[0].strip()) for text in wanted}
     ways = {
         package: way(package, found.versions, goal, known)
         for package, goal in goals.items()

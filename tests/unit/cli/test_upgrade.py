@@ -236,3 +236,8 @@ def test_packages_that_go_together_have_one_exit_code_whatever_each_alone_would_
     together = say(pins, "--to", "trl==1.16.0", "--to", "transformers==4.57.6")
     assert "cannot be installed together" not in together.stdout
     assert together.return_value == 0
+
+
+def test_a_package_that_no_advisory_is_about_is_answered_if_it_is_named_whatever_its_spelling() -> None:
+    said = say("ms_swift==3.5.1\ndeepspeed==0.16.9\n", "--to", "ms_swift==4.6.0")
+    assert said.stdout.startswith("ms-swift 3.5.1 -> 4.6.0: not measured here")
