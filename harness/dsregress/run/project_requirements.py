@@ -77,16 +77,20 @@ class DeclaredRequirement(NamedTuple):
 
 def declared_requirements(folders: Iterable[Path]) -> dict[str, DeclaredRequirement]:
     """Return, by package, what the project of these folders requires. The nearest folder counts, of its files
-    ``requirements.txt`` first, and a lock only for what no other file limits."""
+    ``requirements.txt`` first, and a lock only for what no other file limits. Its own releases, which a README installs,
+    are other code than what is there."""
     found: dict[str, DeclaredRequirement] = {}
     locked: dict[str, DeclaredRequirement] = {}
-    for project in dict.fromkeys(one for folder in folders for one in _project_folders(folder)):
+    projects = dict.fromkeys(one for folder in folders for one in _project_folders(folder))
+    for project in projects:
         for file, text in (*_texts(project), *_installed_texts(project)):
             if (one := _requirement(text)) is not None:
                 found.setdefault(canonicalize_name(one.name), DeclaredRequirement(one, file))
         for file, text in _locked_texts(project):
             if (one := _requirement(text)) is not None:
                 locked.setdefault(canonicalize_name(one.name), DeclaredRequirement(one, file))
+    for own in map(name_of_project, projects):
+        found.pop(own, None)
     unlimited = [name for name, one in found.items() if not one.requirement.specifier]
     return {**found, **{name: locked[name] for name in unlimited if name in locked}}
 

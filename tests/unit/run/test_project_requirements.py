@@ -130,3 +130,12 @@ def test_a_pin_is_one_release(tmp_path: Path) -> None:
     (tmp_path / "requirements.txt").write_text("a==1.0\nb==1.*\nc>=1\nd===2.0\n")
     pins = {name: one.pin for name, one in declared_requirements([tmp_path]).items()}
     assert pins == {"a": "1.0", "b": "", "c": "", "d": "2.0"}
+
+
+@pytest.mark.parametrize(
+    ("file", "content"), [("pyproject.toml", "[project]\nname = 'Own_LLM'\n"), ("setup.py", "setup(name='own-llm')\n")]
+)
+def test_a_project_does_not_require_its_own_releases(tmp_path: Path, file: str, content: str) -> None:
+    (tmp_path / "README.md").write_text("    pip install own-llm 'trl>=0.9,<1'\n")
+    (tmp_path / file).write_text(content)
+    assert stated(tmp_path) == {"trl": "<1,>=0.9 README.md"}
