@@ -3,20 +3,16 @@ time. Pure."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
 
 from dsregress.compare import Problem
-from dsregress.compare.failed_imports import failed_import
+from dsregress.compare.failed_imports import failed_import, is_not_loaded
 from dsregress.compare.outcomes import signature_of
 from dsregress.model import AXES, Signature, Stack
 from dsregress.probe.module_packages import packages_by_module
 
 #: The packages that programs depend on most, if nothing names one.
 _USUAL = ("transformers", "accelerate", "torch")
-
-#: A package's compiled code does not go with this torch.
-_NOT_LOADED = re.compile(r"undefined symbol|[Cc]ould not load this library")
 
 #: So many packages that were added for the program are worth being named too.
 _MOST_ADDED = 3
@@ -56,7 +52,7 @@ def packages_to_try(signature: Signature, stage: str, stack: Stack, varied: Coll
     if missing is not None and missing.is_installed:
         return [missing.package.replace("_", "-")]
     if signature.package and not signature.is_of_program and signature.package not in AXES:
-        return [*(("torch",) if _NOT_LOADED.search(signature.message) else ()), *raised]
+        return [*(("torch",) if is_not_loaded(signature) else ()), *raised]
     added = [package for package in stack.versions if package not in AXES]
     usual = (_USUAL[0], *added, *_USUAL[1:]) if len(added) <= _MOST_ADDED else _USUAL
     return [one for one in dict.fromkeys((*raised, *usual)) if one not in varied]

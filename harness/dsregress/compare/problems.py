@@ -23,7 +23,7 @@ import msgspec
 from dsregress.compare.causal_order import causal_position, follows_from
 from dsregress.compare.comparison import ChangedSetting, Problem, ProblemKind
 from dsregress.compare.episodes import Episode
-from dsregress.compare.failed_imports import failed_import
+from dsregress.compare.failed_imports import failed_import, is_not_loaded
 from dsregress.compare.finding_groups import gravity, kind_of, severity, worst_first
 from dsregress.compare.metrics import OUTCOME, PARAMETER_ERROR
 from dsregress.compare.outcomes import asks_for_a_rank, signature_of
@@ -327,12 +327,14 @@ _OF_INTERFACES = ("TypeError", "AttributeError", "ImportError", "ModuleNotFoundE
 
 
 def is_of_program(found: Finding) -> bool:
-    """Return True if a failure is that of a given program's own code, of its exit in place of training, or of an assertion,
-    which says that something was called in a wrong way. If every release has it, it tells none from another."""
+    """Return True if a failure is that of a given program's own code, of its exit in place of training, of an assertion,
+    which says that something was called in a wrong way, or of a library that is not loaded here. If every release has it, it
+    tells none from another."""
     signature = signature_of(found.outcome) if found.outcome is not None else None
     if signature is None or not is_given_program(found.scenario):
         return False
     is_own = signature.is_of_program and signature.error not in _OF_INTERFACES
+    is_own = is_own or (is_not_loaded(signature) and signature.package != _NAMING)
     return is_own or signature.error in (AssertionError.__name__, _IN_PLACE_OF_TRAINING) or lacking_package(found) != ""
 
 

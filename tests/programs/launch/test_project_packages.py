@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -115,3 +116,33 @@ def test_a_package_of_its_own_hides_the_environments_that_was_loaded_before(tmp_
         sys.path[:] = [path for path in sys.path if path not in (str(theirs), str(own))]
         for name in ("package_of_both", "package_of_both.part"):
             del sys.modules[name]
+
+
+@pytest.mark.parametrize(
+    ("files", "version"),
+    [
+        ({"pyproject.toml": '[project]\nname = "own-llm"\nversion = "1.2.0"\n'}, "1.2.0"),
+        (
+            {"pyproject.toml": '[project]\nname = "own-llm"\ndynamic = ["version"]\n', "VERSION": "1.3.0.dev0\n"},
+            "1.3.0.dev0",
+        ),
+        ({"setup.py": "setup(\n    name='own_llm',\n    version='0.4',\n)\n"}, "0.4"),
+        ({"setup.cfg": "[metadata]\nname = Own.LLM\n"}, "0"),  # it is not said
+    ],
+)
+def test_a_project_has_the_metadata_of_an_installed_one(tmp_path: Path, files: dict[str, str], version: str) -> None:
+    for name, content in files.items():
+        (tmp_path / name).write_text(content)
+    with project_packages.importable(tmp_path):
+        assert metadata.version("own-llm") == metadata.version("Own_LLM") == version
+        with pytest.raises(metadata.PackageNotFoundError):
+            metadata.version("another")
+    with pytest.raises(metadata.PackageNotFoundError):
+        metadata.version("own-llm")
+
+
+def test_an_installed_release_comes_before_the_project_of_that_name(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "torch"\nversion = "9.9"\n')
+    installed = metadata.version("torch")
+    with project_packages.importable(tmp_path):
+        assert metadata.version("torch") == installed

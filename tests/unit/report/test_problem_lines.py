@@ -277,6 +277,12 @@ def test_a_program_that_fails_in_every_release_names_other_packages_only_with_th
         ),
         ("ValueError: 3 rows are too few (train.py:12)", "CANNOT BE TESTED HERE"),
         ("ProgramError: train.py exits with 2: error: unrecognized arguments: --local-rank=0", "CANNOT BE TESTED HERE"),
+        (
+            "OSError: Could not load this library: torchcodec/libtorchcodec_image.so "
+            "(torchcodec/_internally_replaced_utils.py:load_image_library)",
+            "CANNOT BE TESTED HERE",
+        ),
+        ("OSError: /x/adam.so: undefined symbol: _ZN3c10 (deepspeed/ops/op_builder/builder.py:load)", "CRASHES"),
         ("TypeError: got an unexpected keyword argument 'warmup_ratio' (train.py:6)", "CRASHES"),
         ("ValueError: got 0 (deepspeed/runtime/lr_schedules.py:__init__)", "CRASHES"),
     ],

@@ -1,8 +1,8 @@
 """The project in whose folder the launch line is typed: what ``pip install -e .`` makes importable, as its README asks.
 
-Its own packages and modules, in the folder or in ``src``, are found after everything in the environment. A folder without an
-``__init__.py`` is a package if it has code, and is in ``src`` or named by the project's files: any other, as
-``datasets/``, would hide that a library is missing.
+Its own packages and modules, in the folder or in ``src``, and its metadata are found after everything in the environment.
+A folder without an ``__init__.py`` is a package if it has code, and is in ``src`` or named by the project's files: any
+other, as ``datasets/``, would hide that a library is missing.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from importlib import metadata
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
 
+from dsregress.programs.launch.own_metadata import own_distribution
 from vgpu.loaded import loaded_modules
 
 _SOURCES_OF_EXTENSIONS = (".pyx", ".c", ".cpp", ".cu", ".rs")
@@ -120,6 +122,10 @@ def found_before_the_environment(folders: Sequence[str]) -> Iterator[None]:
         sys.modules.update(hidden)
 
 
+def _canonical(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
 class _OwnPackages:
     """A finder of ``sys.meta_path``."""
 
@@ -141,6 +147,12 @@ class _OwnPackages:
         namespace = ModuleSpec(name, None, is_package=True)
         namespace.submodule_search_locations = folders
         return namespace
+
+    def find_distributions(self, context: metadata.DistributionFinder.Context) -> Iterator[metadata.Distribution]:
+        """Yield the project itself, if its metadata are looked for: the environment's come first."""
+        own = own_distribution(self._project, _FILES) if self._folders else None
+        if own is not None and (context.name is None or _canonical(context.name) == _canonical(own.name)):
+            yield own
 
     def _is_package(self, folder: str) -> bool:
         """Return True if a folder without ``__init__.py`` is one of the project's packages."""
