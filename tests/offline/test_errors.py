@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shutil
 import socket
@@ -157,12 +158,20 @@ def test_a_release_that_is_not_known_and_no_index_to_ask(project: Project, nobod
     assert not project.results.exists()
 
 
+def on_an_empty_disk(project: Project) -> Project:
+    """The project, whose command sees a terabyte of free disk: that of this machine is looked at before the index is."""
+    code = "import collections, runpy, shutil\nUsage = collections.namedtuple('Usage', 'free')\n"
+    code += "shutil.disk_usage = lambda folder: Usage(10**12)\n"
+    code += "runpy.run_module('dsregress', run_name='__main__', alter_sys=True)"
+    return dataclasses.replace(project, program=(sys.executable, "-c", code))
+
+
 def test_an_environment_to_build_and_no_index_to_take_it_from(project: Project, nobody_listens: str) -> None:
     work = project.folder / "work"
     project.configure("0.15.0", environments=str(work), text='[tool.dsregress.stack]\ndeepspeed = ["0.15.0"]')
     file = project.folder / "pyproject.toml"
     file.write_text(file.read_text().replace('[tool.dsregress.stack]\ntinyframe = ["0.15.0"]\n', ""))
-    said = project.run("regress", **unreachable(project, nobody_listens))
+    said = on_an_empty_disk(project).run("regress", **unreachable(project, nobody_listens))
     assert (said.code, said.out) == (3, "")
     announced, error = said.err.splitlines()
     assert announced == "1 environment to build: about 5.33 GiB of disk, and 5.26 GiB in uv's cache"
