@@ -23,6 +23,7 @@ class StatedJob(msgspec.Struct, frozen=True, kw_only=True):
     facts: Mapping[str, Fact]
     conflicts: tuple[Conflict, ...] = ()
     absent: frozenset[str] = frozenset()
+    ranges: Mapping[str, str] = {}
 
     @property
     def job(self) -> KnownJob:
@@ -31,13 +32,13 @@ class StatedJob(msgspec.Struct, frozen=True, kw_only=True):
             versions=self.versions,
             facts={name: fact.value for name, fact in self.facts.items()},
             absent=self.absent,
+            ranges=self.ranges,
         )
 
     def going_to(self, versions: Mapping[str, str]) -> StatedJob:
         """Return the job with other releases."""
-        return msgspec.structs.replace(
-            self, versions={**self.versions, **versions}, absent=self.absent - versions.keys()
-        )
+        new = self.job.changed(versions=versions)
+        return msgspec.structs.replace(self, versions=new.versions, absent=new.absent, ranges=new.ranges)
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,7 +94,7 @@ def audit_job(advisories: Sequence[Advisory], job: KnownJob, ignored: Collection
         unknown=tuple(one for one in shown if one.match is Match.UNKNOWN and decides(one.advisory)),
         free=sum(one.match is Match.FREE for one in shown),
         ignored=tuple(one.advisory.id for one in matched if one.advisory.id in ignored and one.match is not Match.FREE),
-        conflicts=(conflicts := conflicts_of(job.versions)),
+        conflicts=(conflicts := conflicts_of(job.versions, job.ranges)),
         ending=ending_releases(conflicts, job.versions, job.versions),
     )
 

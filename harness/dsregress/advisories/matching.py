@@ -12,10 +12,12 @@ from enum import Enum
 from typing import Any
 
 import msgspec
+from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from dsregress.advisories.advisory import Advisory, FactCondition, Remedy
 from dsregress.advisories.job_facts import FACTS, OneOf, stand_in
+from dsregress.versions.declared_requirements import releases_within
 
 
 class Match(Enum):
@@ -33,6 +35,7 @@ class KnownJob(msgspec.Struct, frozen=True, kw_only=True):
     versions: Mapping[str, str]  #: of the packages of its stack
     facts: Mapping[str, Any] = {}  #: fact -> value, or `OneOf`
     absent: frozenset[str] = frozenset()  #: packages that are known not to be installed
+    ranges: Mapping[str, str] = {}  #: of packages whose release is not known but for its bounds
 
     def changed(self, versions: Mapping[str, str] = {}, facts: Mapping[str, Any] = {}) -> KnownJob:
         """Return the job with other releases and other values of facts."""
@@ -40,6 +43,7 @@ class KnownJob(msgspec.Struct, frozen=True, kw_only=True):
             versions={**self.versions, **versions},
             facts={**self.facts, **facts},
             absent=self.absent - versions.keys(),
+            ranges={name: one for name, one in self.ranges.items() if name not in versions},
         )
 
 
@@ -171,9 +175,9 @@ def _release_part(package: str, affected: tuple[str, ...], unaffected: tuple[str
     part = _Part()
     version = job.versions.get(package)
     if version is None:
-        if package in job.absent:
-            part.free = True
-        else:
+        answers = {is_affected(one, affected, unaffected) for one in _releases_left(package, affected, unaffected, job)}
+        part.free = package in job.absent or answers == {False}
+        if not part.free and answers != {True}:
             part.open_packages.append(package)
         return part
     answer = is_affected(version, affected, unaffected)
@@ -182,6 +186,14 @@ def _release_part(package: str, affected: tuple[str, ...], unaffected: tuple[str
         part.is_remote = True not in _beside(version, affected, unaffected)
     part.free = answer is False
     return part
+
+
+def _releases_left(package: str, affected: tuple[str, ...], unaffected: tuple[str, ...], job: KnownJob) -> list[str]:
+    """Return the known releases that a job leaves of a package: none if it says nothing of it."""
+    if package not in job.ranges:
+        return []
+    bounds = job.ranges[package]
+    return [*releases_within(package, bounds), *SpecifierSet(bounds).filter((*affected, *unaffected))]
 
 
 def is_affected(version: str, affected: Iterable[str], unaffected: Iterable[str]) -> bool | None:

@@ -137,7 +137,7 @@ def _installable(advisory: Advisory, remedy: Remedy, job: KnownJob) -> Remedy:
 
 def _is_installable(remedy: Remedy, job: KnownJob) -> bool:
     versions = {remedy.package: remedy.version} if remedy.package in job.versions and remedy.version else {}
-    return not new_conflicts(job.versions, job.changed(versions=versions).versions)
+    return not new_conflicts(job.versions, job.changed(versions=versions).versions, job.ranges)
 
 
 def _is_same(one: Remedy, other: Remedy) -> bool:
@@ -150,7 +150,7 @@ def _is_same(one: Remedy, other: Remedy) -> bool:
 def _with_remedy(job: KnownJob, remedy: Remedy) -> KnownJob | None:
     """Return the job with a remedy; None if that is no release of a package that it has, and no setting."""
     if remedy.package:
-        is_release = remedy.package in job.versions and remedy.version
+        is_release = remedy.package in {*job.versions, *job.ranges} and remedy.version
         return job.changed(versions={remedy.package: remedy.version}) if is_release else None
     return job.changed(facts={remedy.fact: remedy.value}) if remedy.fact else None
 

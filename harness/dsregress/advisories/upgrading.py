@@ -115,7 +115,7 @@ def judge_release(advisories: Sequence[Advisory], job: KnownJob, package: str) -
     """Return the verdict on the release that a job has of a package, compared with none: what that package's releases decide
     is new, and what others decide the job has anyway."""
     others = {name: version for name, version in job.versions.items() if name != package}
-    old = KnownJob(versions=others, facts=job.facts, absent=job.absent)
+    old = msgspec.structs.replace(job, versions=others)
     without = [
         Matched(advisory=one.advisory, match=Match.FREE) if package in packages_of_advisory(one.advisory) else one
         for one in match_advisories(advisories, job)
@@ -176,7 +176,7 @@ def _judged(
     ]
     depends = tuple(one for one in open_ones if _is_question(one))
     hinges = tuple(_hinges(depends, new))
-    arising = new_conflicts(old.versions, new.versions)
+    arising = new_conflicts(old.versions, new.versions, new.ranges)
     conflicts = [one for one in arising if not {one.package, one.other} <= {*together}]
     return UpgradeAnswer(
         verdict=_reached_verdict(
@@ -188,7 +188,7 @@ def _judged(
         ),
         against=tuple(against),
         conflicts=tuple(conflicts),
-        kept_conflicts=tuple(one for one in conflicts_of(new.versions) if one not in arising),
+        kept_conflicts=tuple(one for one in conflicts_of(new.versions, new.ranges) if one not in arising),
         unknown_requirements=unknown_requirements(new.versions) if changed else (),
         conditions=tuple(conditions),
         depends=depends,

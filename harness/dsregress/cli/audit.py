@@ -30,6 +30,7 @@ from dsregress.cli.stated_jobs import (
     installed_packages,
     kept_releases,
     packages_before,
+    releases_of_goal,
     stated_job,
 )
 from dsregress.config.settings import Settings
@@ -220,8 +221,9 @@ def _target_versions(targets: Sequence[str], found: FoundPackages) -> dict[str, 
         name, equals, spec = (part.strip() for part in text.partition("=="))
         if not equals and text != LATEST and parsed_version(text) is None:
             packages = installed.read_packages(read_named(text, hint=PACKAGES_HINT), text)
-            mine = found.versions.keys() | found.known
-            wanted.update({name: version for name, version in packages.versions.items() if name in mine})
+            mine = found.versions.keys() | found.ranges.keys() | found.known
+            goals = releases_of_goal(text, packages, found.versions, found.ranges)
+            wanted.update({name: version for name, version in goals.items() if name in mine})
             continue
         package = str(canonicalize_name(name)) if equals else "deepspeed"
         if package in named:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
+from packaging.specifiers import SpecifierSet
+
 from dsregress.advisories.advisory import Advisory
 from dsregress.advisories.auditing import StatedJob
 from dsregress.advisories.job_facts import Fact, OneOf, contradiction, merged_facts, said_fact, said_text
@@ -21,7 +23,7 @@ from dsregress.errors import NothingMeasured, UsageError
 from dsregress.model import AXES
 from dsregress.probe.border.surroundings import ENVIRONMENT
 from dsregress.versions import installed
-from dsregress.versions.declared_requirements import known_requirements
+from dsregress.versions.declared_requirements import known_requirements, releases_within
 from dsregress.versions.installed import InstalledPackages
 from dsregress.versions.releases import known_releases, parsed_version, sorted_versions
 
@@ -55,7 +57,13 @@ def stated_job(
         raise UsageError(f"{both} exclude each other", where="--set", hint="state one of them")
     said = [*certain, *own]
     facts, conflicts = merged_facts([*read, *more, *packages.facts], said)
-    return StatedJob(versions=packages.versions, facts=facts, conflicts=conflicts, absent=packages.absent)
+    return StatedJob(
+        versions=packages.versions,
+        facts=facts,
+        conflicts=conflicts,
+        absent=packages.absent,
+        ranges=packages.ranges,
+    )
 
 
 #: The goal that is the newest release known here.
@@ -74,6 +82,25 @@ def goal_release(package: str, spec: str, hint: str) -> str | None:
     return version.public  # a build for a card, 2.13.0+cu126, is its release
 
 
+def releases_of_goal(
+    file: str, goal: InstalledPackages, versions: Mapping[str, str], ranges: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the releases that a file gives to packages that have ``versions`` or ``ranges``: those that it pins, and of
+    those that it bounds the one that is there, or else the newest within the bounds, as an installer does."""
+    found = dict(goal.versions)
+    for name, bounds in goal.ranges.items():
+        newest = releases_within(name, bounds)[-1:]
+        stays = (
+            SpecifierSet(bounds).contains(versions[name], prereleases=True)
+            if name in versions
+            else ranges.get(name, bounds) == bounds
+        )
+        if newest and not stays:
+            found[name] = newest[0]
+            print_note(f"{file} does not pin {name} {bounds}: {newest[0]} is taken, the newest known of these")
+    return found
+
+
 def kept_releases(versions: Mapping[str, str], changing: Collection[str]) -> dict[str, list[str]]:
     """Return the releases that a measurement beside those of ``changing`` packages takes: of an axis, one that is known."""
     return {
@@ -90,6 +117,7 @@ class FoundPackages:
         self.where = where
         self.versions = {name: version for one in packages for name, version in one.versions.items()}
         self.unknown = {name: why for one in packages for name, why in one.unknown.items() if name not in self.versions}
+        self.ranges = {name: one.ranges[name] for one in packages for name in self.unknown.keys() & one.ranges.keys()}
         self.known = known_packages(advisories)
         self.absent: frozenset[str] = frozenset()
         if any(one.is_whole for one in packages):
@@ -163,7 +191,10 @@ def installed_packages(
         hint = "use the output of `pip freeze`" if python is None else "name the environment that trains"
         raise NothingMeasured(what, where=found.where, hint=hint)
     for name in sorted(found.known & found.unknown.keys()):
-        print_note(f"{name}: {found.unknown[name]}, so that its release is not known")
+        if name in found.ranges:
+            print_note(f"{name} {found.ranges[name]}: not pinned, so that only what all these releases share is known")
+        else:
+            print_note(f"{name}: {found.unknown[name]}, so that its release is not known")
     for name in sorted(found.known & found.versions.keys()):
         newest = known_releases(name)[-1:]
         if newest and parsed(found.versions[name]) > parsed(newest[0]):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import click
+import msgspec
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
@@ -29,7 +30,14 @@ from dsregress.cli.named_cells import declared_scenario, workload_if_here
 from dsregress.cli.named_files import STDIN, read_named
 from dsregress.cli.options import JobOptions, WorkloadOptions
 from dsregress.cli.output import note_problems, write_answer
-from dsregress.cli.stated_jobs import LATEST, FoundPackages, goal_release, kept_releases, stated_job
+from dsregress.cli.stated_jobs import (
+    LATEST,
+    FoundPackages,
+    goal_release,
+    kept_releases,
+    releases_of_goal,
+    stated_job,
+)
 from dsregress.cli.stored_results import Way, way
 from dsregress.config.settings import Settings
 from dsregress.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION, NothingMeasured, UsageError
@@ -125,7 +133,8 @@ def upgrade_command(
     ]
     if not mine:
         raise _nothing_known(source, packages, found)
-    goals = _goals(wanted, under_test, {package: found.versions[package] for package in movable}, source)
+    movable_found = msgspec.structs.replace(found, versions={package: found.versions[package] for package in movable})
+    goals = _goals(wanted, under_test, movable_found, source)
     named = {canonicalize_name(text.partition("==")[0].strip()) for text in wanted}
     ways = {
         package: way(package, found.versions, goal, known)
@@ -254,9 +263,10 @@ def _nothing_known(source: str, packages: Sequence[str], found: InstalledPackage
     return NothingMeasured(what, where=source, hint="use the output of `pip freeze`")
 
 
-def _goals(wanted: Sequence[str], under_test: str, mine: Mapping[str, str], source: str) -> dict[str, str]:
+def _goals(wanted: Sequence[str], under_test: str, found: InstalledPackages, source: str) -> dict[str, str]:
     """Return package -> the version to go to, for the packages that are installed; `LATEST` if no release of it is known.
     The latest releases are the newest that go together. Raise UsageError."""
+    mine = found.versions
     specs: dict[str, str] = {}
     for text in wanted or (LATEST,):
         name, equals, version = (part.strip() for part in text.partition("=="))
@@ -264,7 +274,7 @@ def _goals(wanted: Sequence[str], under_test: str, mine: Mapping[str, str], sour
             specs = {**dict.fromkeys(mine, LATEST), **specs}
             continue
         if Path(text).is_file():
-            theirs = _read_packages(text).versions
+            theirs = releases_of_goal(text, _read_packages(text), mine, found.ranges)
             specs |= {one: theirs[one] for one in mine if one in theirs}
             continue
         package = str(canonicalize_name(name)) if equals else under_test
@@ -278,10 +288,11 @@ def _goals(wanted: Sequence[str], under_test: str, mine: Mapping[str, str], sour
     goals = {package: _goal_release(package, specs[package]) for package in mine if package in specs}
     latest = {package for package, version in goals.items() if specs[package] == LATEST and version != LATEST}
     unknown = {package: goal for package, goal in goals.items() if goal == LATEST}
-    found, conflicts = newest_together(mine, {one: goal for one, goal in goals.items() if one not in unknown}, latest)
+    known = {one: goal for one, goal in goals.items() if one not in unknown}
+    together, conflicts = newest_together(mine, known, latest, found.ranges)
     for one in conflicts:
         print_note(f"not the latest of each: {one.text}")
-    return {package: found.get(package, LATEST) for package in goals}
+    return {package: together.get(package, LATEST) for package in goals}
 
 
 def _goal_release(package: str, spec: str) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 from packaging.requirements import InvalidRequirement, Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
@@ -36,13 +37,14 @@ class ReleaseConflict(msgspec.Struct, frozen=True, kw_only=True):
     requirement: str  #: of that release: "transformers>=4.56.2"
     other: str  #: the package that does not satisfy it
     other_version: str
+    other_range: str = ""  #: the range of which that is the newest release, if no release is chosen
     declared: bool = True  #: in the metadata of that release
 
     @property
     def text(self) -> str:
         """The conflict as a clause: ``trl 1.16.0 requires transformers>=4.56.2, not 4.47.0``."""
         verb = "requires" if self.declared else "runs only with"
-        return f"{self.package} {self.version} {verb} {self.requirement}, not {self.other_version}"
+        return f"{self.package} {self.version} {verb} {self.requirement}, not {self.other_range or self.other_version}"
 
 
 @functools.cache
@@ -52,21 +54,37 @@ def known_requirements() -> dict[str, dict[str, list[str]]]:
     return data
 
 
-def conflicts_of(versions: Mapping[str, str]) -> tuple[ReleaseConflict, ...]:
-    """Return the conflicts among releases, as far as their requirements are known."""
+def conflicts_of(versions: Mapping[str, str], ranges: Mapping[str, str] = {}) -> tuple[ReleaseConflict, ...]:
+    """Return the conflicts among releases, and with ranges of which no release is one that they require, as far as their
+    requirements are known."""
     return tuple(
         ReleaseConflict(
             package=package,
             version=version,
             requirement=text,
             other=name,
-            other_version=versions[name],
+            other_version=other,
+            other_range="" if name in versions else ranges[name],
             declared=is_declared,
         )
         for package, version in versions.items()
         for text, is_declared in _requirements_of(package, version)
-        if (name := _requirement(text).name) in versions and not _satisfies(versions[name], _requirement(text))
+        if (other := _unsatisfied(_requirement(text), versions, ranges))
+        for name in [_requirement(text).name]
     )
+
+
+def _unsatisfied(requirement: Requirement, versions: Mapping[str, str], ranges: Mapping[str, str]) -> str:
+    """Return the release that a requirement rules out, the newest of a range; empty if it does not, or none is known."""
+    name = requirement.name
+    found = [versions[name]] if name in versions else releases_within(name, ranges[name]) if name in ranges else []
+    return found[-1] if found and not any(_satisfies(one, requirement) for one in found) else ""
+
+
+def releases_within(package: str, bounds: str) -> list[str]:
+    """Return the known final releases of a package within bounds, the oldest first."""
+    known = sorted_versions({*known_releases(package), *known_requirements().get(package, ())})
+    return list(SpecifierSet(bounds).filter(known))
 
 
 def _requirements_of(package: str, version: str) -> Iterator[tuple[str, bool]]:
@@ -91,7 +109,7 @@ def ending_releases(
     found: dict[str, str] = {}
     by_other: dict[str, list[ReleaseConflict]] = {}
     for one in conflicts:
-        is_lifted = old.get(one.other) != new[one.other] and old.get(one.package) == one.version
+        is_lifted = old.get(one.other) != new.get(one.other) and old.get(one.package) == one.version
         newer = _next_without_conflict(new, one.package) if is_lifted else ""
         if newer:
             found[one.package] = newer
@@ -133,22 +151,25 @@ def unknown_requirements(versions: Mapping[str, str]) -> tuple[str, ...]:
     )
 
 
-def new_conflicts(old: Mapping[str, str], new: Mapping[str, str]) -> tuple[ReleaseConflict, ...]:
+def new_conflicts(
+    old: Mapping[str, str], new: Mapping[str, str], ranges: Mapping[str, str] = {}
+) -> tuple[ReleaseConflict, ...]:
     """Return the conflicts among ``new`` releases, without the requirements that the ``old`` ones do not satisfy either."""
-    before = {(one.package, one.version, one.requirement) for one in conflicts_of(old)}
-    return tuple(one for one in conflicts_of(new) if (one.package, one.version, one.requirement) not in before)
+    before = {(one.package, one.version, one.requirement) for one in conflicts_of(old, ranges)}
+    found = conflicts_of(new, ranges)
+    return tuple(one for one in found if (one.package, one.version, one.requirement) not in before)
 
 
 def newest_together(
-    old: Mapping[str, str], goals: Mapping[str, str], movable: Collection[str]
+    old: Mapping[str, str], goals: Mapping[str, str], movable: Collection[str], ranges: Mapping[str, str] = {}
 ) -> tuple[dict[str, str], tuple[ReleaseConflict, ...]]:
     """Return the goals of an upgrade of the ``old`` releases with earlier releases of ``movable`` packages, as the others
     require, and the conflicts for which they moved. A conflict that no release of them ends remains."""
     found, moved = dict(goals), []
     for _ in range(2 * len(goals)):  # each package moves once, or twice by what the others then require
-        for one in new_conflicts(old, {**old, **found}):
+        for one in new_conflicts(old, {**old, **found}, ranges):
             fitting = {
-                package: _newest_fitting(old, {**old, **found}, package)
+                package: _newest_fitting(old, {**old, **found}, package, ranges)
                 for package in (one.other, one.package)
                 if package in movable
             }
@@ -162,12 +183,14 @@ def newest_together(
     return found, tuple(moved)
 
 
-def _newest_fitting(old: Mapping[str, str], versions: Mapping[str, str], package: str) -> str:
+def _newest_fitting(
+    old: Mapping[str, str], versions: Mapping[str, str], package: str, ranges: Mapping[str, str]
+) -> str:
     """Return the newest release of a package, not above what it has and not below the old one, that neither requires another
     release of the rest nor is required to be another one; empty if there is none."""
     for release in reversed(sorted_versions(_known_versions(package))):
         is_between = Version(old.get(package, "0")) <= Version(release) <= Version(versions[package])
-        if is_between and not _is_among(package, new_conflicts(old, {**versions, package: release})):
+        if is_between and not _is_among(package, new_conflicts(old, {**versions, package: release}, ranges)):
             return release
     return ""
 

@@ -1,8 +1,8 @@
 """Installed packages, read from a requirements file, the output of ``pip freeze``, a lock (``uv.lock``, ``poetry.lock``), or
 a conda environment's YAML. Pure.
 
-Only an exact pin determines the installed release. A build for another accelerator (``2.5.1+cu124``) is that release; one
-with any other local version, an editable install and a checkout are no release.
+Only an exact pin determines the installed release; other bounds leave a range of them. A build for another accelerator
+(``2.5.1+cu124``) is that release; one with any other local version, an editable install and a checkout are no release.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 from packaging.markers import InvalidMarker, Marker, UndefinedEnvironmentName
 from packaging.requirements import InvalidRequirement, Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import (
     InvalidSdistFilename,
     InvalidWheelFilename,
@@ -49,6 +50,7 @@ class InstalledPackages(msgspec.Struct, frozen=True, kw_only=True):
     versions: dict[str, str]  #: of those whose release is known
     unknown: dict[str, str]  #: the others -> why their release is not known
     unread: tuple[str, ...]  #: lines that name another file
+    ranges: dict[str, str] = {}  #: of those that are not known, whose releases a file bounds: ``>=2.5,<2.10``
     is_whole: bool = False  #: what is not among them is not installed, as for a lock
 
 
@@ -90,6 +92,7 @@ def merged_packages(parts: Iterable[InstalledPackages]) -> InstalledPackages:
     return InstalledPackages(
         versions=versions,
         unknown=unknown,
+        ranges={name: found for one in parts for name, found in one.ranges.items() if name in unknown},
         unread=tuple(line for one in parts for line in one.unread),
         is_whole=any(one.is_whole for one in parts),
     )
@@ -101,6 +104,7 @@ class _Found:
     def __init__(self) -> None:
         self._versions: dict[str, dict[str, None]] = {}
         self._unknown: dict[str, str] = {}
+        self._ranges: dict[str, SpecifierSet] = {}
         self.unread: list[str] = []
 
     def add(self, name: str, version: str) -> str:
@@ -122,12 +126,24 @@ class _Found:
         """Add a package whose release is not known."""
         self._unknown.setdefault(canonicalize_name(name), why)
 
+    def add_range(self, name: str, bounds: SpecifierSet) -> None:
+        """Add a package whose release is not known but for its bounds."""
+        name = canonicalize_name(name)
+        self._ranges[name] = self._ranges.get(name, SpecifierSet()) & bounds
+        self.add_unknown(name, _NOT_PINNED)
+
     def finished(self) -> InstalledPackages:
         """Return all packages. A lock may have several releases of a package, for different machines."""
         versions = {name: next(iter(found)) for name, found in self._versions.items() if len(found) == 1}
         several = {name: " or ".join(found) for name, found in self._versions.items() if len(found) > 1}
         unknown = {name: why for name, why in {**self._unknown, **several}.items() if name not in versions}
-        return InstalledPackages(versions=versions, unknown=unknown, unread=tuple(self.unread))
+        # ">=2.5,<2.10", not in the order of a set
+        ranges = {
+            name: ",".join(sorted(map(str, bounds), reverse=True))
+            for name, bounds in self._ranges.items()
+            if unknown.get(name) == _NOT_PINNED and len(bounds)
+        }
+        return InstalledPackages(versions=versions, unknown=unknown, unread=tuple(self.unread), ranges=ranges)
 
 
 def _requirements(text: str, file: str) -> InstalledPackages:
@@ -156,7 +172,7 @@ def _requirements(text: str, file: str) -> InstalledPackages:
             if one.operator in ("==", "===") and not one.version.endswith(".*")
         ]
         if len(pins) != 1:
-            found.add_unknown(requirement.name, _NOT_PINNED)
+            found.add_range(requirement.name, requirement.specifier)
         elif other := found.add(requirement.name, pins[0]):
             raise UsageError(
                 f"{requirement.name} is {pins[0]} here and {other} above", where=where, hint="keep one of the two lines"
@@ -268,7 +284,10 @@ def _conda_environment(text: str, file: str) -> InstalledPackages:
     pip = _requirements("\n".join(of_pip), file)
     own = found.finished()
     return InstalledPackages(
-        versions={**own.versions, **pip.versions}, unknown={**own.unknown, **pip.unknown}, unread=pip.unread
+        versions={**own.versions, **pip.versions},
+        unknown={**own.unknown, **pip.unknown},
+        unread=pip.unread,
+        ranges=pip.ranges,
     )
 
 

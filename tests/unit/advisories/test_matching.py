@@ -90,6 +90,22 @@ def test_a_partner_without_a_release_is_open_unless_it_is_known_to_be_absent() -
     assert match_advisory(one, job(torch="2.9.1")).match is Match.FREE
 
 
+@pytest.mark.parametrize(
+    ("bounds", "match"),
+    [
+        (">=2.10", Match.CONCERNED),
+        ("<2.10", Match.FREE),
+        (">=2.9", Match.DEPENDS),
+        (">=99", Match.DEPENDS),  # of these none is known
+    ],
+)
+def test_a_range_has_the_answer_of_all_its_releases_if_that_is_one(bounds: str, match: Match) -> None:
+    one = advisory(partners={"torch": (["2.10.0", "2.15.0"], ["2.4.0", "2.9.1"])})
+    ranged = KnownJob(versions={"deepspeed": "0.17.0"}, ranges={"torch": bounds})
+    assert match_advisory(one, ranged).match is match
+    assert match_advisory(one, ranged.changed(versions={"torch": "2.9.1"})).match is Match.FREE
+
+
 def test_zero_is_not_no_and_one_is_not_yes() -> None:
     one = advisory(needs={"offload_optimizer": ([True], [False])})
     assert match_advisory(one, job(offload_optimizer=1)).match is Match.UNKNOWN

@@ -413,6 +413,18 @@ def test_an_upgrade_that_cannot_be_installed_says_what_is_required_and_which_rel
     assert conflict == f"cannot be installed together: {required}"
 
 
+def test_a_range_is_told_and_a_goal_with_ranges_takes_what_an_installer_would(tmp_path: Path) -> None:
+    old, new = tmp_path / "old.txt", tmp_path / "new.txt"
+    old.write_text("deepspeed==0.16.4\ntransformers==4.55.4\naccelerate==1.11.0\ntorch>=2.5,<2.10\n")
+    new.write_text("deepspeed==0.16.8\ntransformers>=4.56,<4.57\naccelerate>=1.10\ntorch>=2.5,<2.10\n")
+    said = CliRunner().invoke(cli, ["audit", "-r", str(old), "--to", str(new)])
+    assert said.stderr.splitlines() == [
+        "dsregress: torch >=2.5,<2.10: not pinned, so that only what all these releases share is known",
+        f"dsregress: {new} does not pin transformers >=4.56,<4.57: 4.56.2 is taken, the newest known of these",
+    ]
+    assert said.stdout.startswith("deepspeed 0.16.4 -> 0.16.8, transformers 4.55.4 -> 4.56.2: ")
+
+
 def test_a_configuration_is_no_list_of_packages(say: Say, tmp_path: Path) -> None:
     file = tmp_path / "z3.json"
     file.write_text('{"zero_optimization": {"stage": 3}}')

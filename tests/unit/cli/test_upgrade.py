@@ -125,6 +125,15 @@ def test_packages_that_change_are_judged_as_they_go_together_too() -> None:
     )
 
 
+def test_what_an_upgrade_brings_is_told_once_of_packages_that_go_together() -> None:
+    pins = "transformers==4.57.6\ndeepspeed==0.16.8\n"
+    said = say(pins, "--to", "transformers==5.24.0", "--to", "deepspeed==0.19.8", "--set", "zero_stage=3")
+    assert said.stdout.count("  gained:\n") == 1
+    assert (
+        said.stdout.index("together: ") < said.stdout.index("  gained:\n") < said.stdout.index("\n\ndeepspeed 0.16.8")
+    )
+
+
 def test_differences_of_workloads_that_nobody_named_do_not_decide() -> None:
     said = say("deepspeed==0.16.8\n", "--to", "0.19.8", "--set", "zero_stage=3", "--set", "gradient_clipping=1.0")
     assert said.return_value == 0

@@ -52,6 +52,26 @@ def test_other_releases_are_none(versions: dict[str, str]) -> None:
     assert conflicts_of(versions) == ()
 
 
+@pytest.mark.parametrize(
+    ("bounds", "texts"),
+    [
+        (">=4.53,<4.56", ["trl 1.16.0 requires transformers>=4.56.2, not >=4.53,<4.56"]),
+        (">=4.53,<5", []),  # 4.56.2 is one of them
+        (">=9", []),  # of these none is known
+    ],
+)
+def test_a_range_is_a_conflict_if_no_release_of_it_will_do(bounds: str, texts: list[str]) -> None:
+    found = conflicts_of({"trl": "1.16.0"}, {"transformers": bounds})
+    assert [one.text for one in found] == texts
+    assert ending_releases(found, {"trl": "1.16.0"}, {"trl": "1.16.0"}) == ({"transformers": "4.56.2"} if texts else {})
+
+
+def test_the_newest_that_go_together_keep_to_the_range_of_what_stays() -> None:
+    found, moved = newest_together({"trl": "0.20.0"}, {"trl": "1.16.0"}, ["trl"], {"transformers": "<4.56"})
+    assert found == {"trl": "0.20.0"}
+    assert [one.text for one in moved] == ["trl 1.16.0 requires transformers>=4.56.2, not <4.56"]
+
+
 def test_a_build_for_a_card_requires_what_its_release_does() -> None:
     assert len(conflicts_of({"trl": "1.16.0+local", "transformers": "4.47.0"})) == 1
 

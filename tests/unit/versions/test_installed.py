@@ -34,8 +34,6 @@ def test_an_exact_pin_is_a_release(line: str, version: str) -> None:
     ("line", "why"),
     [
         ("deepspeed", "not pinned"),
-        ("deepspeed>=0.16,<0.17", "not pinned"),
-        ("deepspeed==0.16.*", "not pinned"),
         (f"deepspeed==0.{'1' * 5000}", "not a release"),
         ("deepspeed==0.16.8+1a2b3c4d", "not a release: 0.16.8+1a2b3c4d"),
         ("deepspeed @ git+https://host/DeepSpeed@1a2b3c4d", "not a release"),
@@ -49,6 +47,26 @@ def test_an_exact_pin_is_a_release(line: str, version: str) -> None:
 )
 def test_anything_else_says_of_no_release_that_it_is_installed(line: str, why: str) -> None:
     assert read(line) == InstalledPackages(versions={}, unknown={"deepspeed": why}, unread=())
+
+
+@pytest.mark.parametrize(
+    ("lines", "bounds"),
+    [
+        ("deepspeed<0.17,>=0.16", ">=0.16,<0.17"),
+        ("deepspeed==0.16.*", "==0.16.*"),
+        ("deepspeed>=0.16\ndeepspeed<0.17", ">=0.16,<0.17"),
+    ],
+)
+def test_bounds_leave_a_range_of_releases(lines: str, bounds: str) -> None:
+    assert read(lines) == InstalledPackages(
+        versions={}, unknown={"deepspeed": "not pinned"}, unread=(), ranges={"deepspeed": bounds}
+    )
+
+
+def test_a_pin_beside_bounds_is_the_release() -> None:
+    assert read("deepspeed>=0.16\ndeepspeed==0.16.8") == InstalledPackages(
+        versions={"deepspeed": "0.16.8"}, unknown={}, unread=()
+    )
 
 
 def test_markers_are_of_this_machine_and_other_files_are_named() -> None:

@@ -38,6 +38,7 @@ _MOST_QUESTIONS = 5
 _FEW_QUESTIONS = 2
 _MOST_FACTS = 6
 _MOST_IDS = 4
+_MOST_GAINS = 5
 
 
 def audit_text(audit: Audit, job: StatedJob) -> str:
@@ -216,12 +217,12 @@ def _if_open(one: Matched) -> str:
 
 
 def _gain_lines(gained: Sequence[Matched]) -> Iterator[str]:
-    """Yield the faults that end; of those that may, the ones that everybody can tell of a job of their own, and those that
-    nobody sees in it: it trains wrong."""
+    """Yield the faults that end; of those that may, some that everybody can tell of a job of their own, or that nobody sees
+    in it: it trains wrong."""
     sure = [one for one in gained if one.match is Match.CONCERNED]
     asked_for = {each.advisory.id for one in asked(gained) if one.is_common for each in one.matched}
     told = [one for one in gained if one not in sure and (one.advisory.id in asked_for or _is_silent(one.advisory))]
-    shown = [*sure, *told]
+    shown = [*sure, *told[:_MOST_GAINS]]
     yield from _titled("gained", shown, _if_open)
     if rest := len(gained) - len(shown):
         yield f"{'  and' if shown else 'gained:'} {plural(rest, 'fix', 'fixes')} for what was not stated"

@@ -65,10 +65,13 @@ def upgrades_text(
 ) -> str:
     """Return the answer for a terminal, ending in a newline. ``commands``, by package, measure what is missing; ``pins`` are
     the installed releases; ``unchecked`` lists what the answer does not cover."""
-    blocks = [[indented_plain(line) for line in _answer_block(one, commands, pins)] for one in answers]
+    blocks = [
+        [indented_plain(line) for line in _answer_block(one, commands, pins, is_alone=together is None)]
+        for one in answers
+    ]
     if together is not None:
-        reasons = reason_sections(together.advised, together.old, together.new)
-        lines = [f"together: {together.line}", *(f"  {line}" for section in reasons for line in section)]
+        sections = upgrade_sections(together.advised, together.old, together.new)
+        lines = [f"together: {together.line}", *(f"  {line}" for section in sections for line in section)]
         blocks.insert(0, [indented_plain(line) for line in lines])
     if unchecked:
         blocks.append([plain(f"not checked: {'; '.join(unchecked)}")])
@@ -91,14 +94,19 @@ def _fit_neither_text(room: CardRoom) -> str:
     return f"{scenario} fits {room.card} with neither: needs {needed}, was {before}"
 
 
-def _answer_block(one: UpgradeAnswers, commands: Mapping[str, str], pins: Mapping[str, str]) -> Iterator[str]:
+def _answer_block(
+    one: UpgradeAnswers, commands: Mapping[str, str], pins: Mapping[str, str], *, is_alone: bool
+) -> Iterator[str]:
+    """Yield the lines on one package: all that its upgrade brings if that is ``is_alone``, else its verdict with the
+    reasons."""
     upgrade = one.measured
     command = commands.get(upgrade.package, "")
     yield upgrade_line(one)
     if one.advised is None:
         yield from _measured_lines(upgrade, command, pins)
         return
-    for lines in upgrade_sections(one.advised, one.old, one.new):
+    sections = upgrade_sections if is_alone else reason_sections
+    for lines in sections(one.advised, one.old, one.new):
         yield from (f"  {line}" for line in lines)
     yield f"  measured here: {_measured_text(one)}"
     yield from (f"  {line}" for line in _measured_lines(upgrade, command, pins))
