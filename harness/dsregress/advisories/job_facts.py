@@ -73,6 +73,8 @@ class _FactTables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     switches: dict[str, str]  #: facts that are only on or off, with their words
     facts: dict[str, dict[str, object]]  #: entries of `dsregress.probe.factor_files`
     consequences: tuple[Consequence, ...]
+    aliases: dict[str, str]  #: what people say for a fact
+    meant: dict[str, str]  #: what people say for a fact with its value -> how to state it
 
 
 _TABLE = msgspec.json.decode(Path(__file__).with_suffix(".json").read_bytes(), type=_FactTables)
@@ -87,9 +89,6 @@ FURTHER_FACTS: Mapping[str, Factor] = {
 FACTS: Mapping[str, Factor] = {**BY_NAME, **FURTHER_FACTS}
 
 CONSEQUENCES: Sequence[Consequence] = _TABLE.consequences
-
-#: What people say for a fact.
-_ALIASES = {"resumes": "resume", "evaluates": "evaluate", "accelerator": "device", "gpu": "card", "model": "model_name"}
 
 
 class Fact(msgspec.Struct, frozen=True, kw_only=True):
@@ -210,9 +209,11 @@ _UNSET = ("unset", "none", "null", "default")
 def said_fact(text: str) -> Fact:
     """Return the fact that the reader states as ``NAME=VALUE``. Raise UsageError with what it could be."""
     name, equals, written = (part.strip() for part in text.partition("="))
-    factor = FACTS.get(_ALIASES.get(name, name)) or next(
+    factor = FACTS.get(_TABLE.aliases.get(name, name)) or next(
         (one for one in FACTS.values() if one.key and one.key == name), None
     )
+    if factor is None and name in _TABLE.meant:
+        raise UsageError(f"no such fact: {name}", where="--set", hint=f"write --set {_TABLE.meant[name]}")
     if factor is None:
         raise no_such("fact", name, FACTS, where="--set", most=12)
     if not equals or not written:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from dsregress.advisories import job_facts
 from dsregress.advisories.job_facts import FACTS, FURTHER_FACTS, NO_VALUE, Fact, OneOf, merged_facts, said_fact
 from dsregress.errors import UsageError
 from dsregress.probe.factors import BY_NAME
@@ -92,6 +95,9 @@ def test_a_value_is_more_certain_than_one_of_several() -> None:
         ("zero_stage=3", "zero_stage", 3),
         ("zero_optimization.stage=2", "zero_stage", 2),
         ("resumes=yes", "resume", True),
+        ("ranks=8", "world_size", 8),
+        ("gpus=8", "world_size", 8),
+        ("precision=bf16", "dtype", "bf16"),
         ("resume = false", "resume", False),
         ("overlap_comm=unset", "overlap_comm", None),
         ("overlap_comm=no", "overlap_comm", False),
@@ -113,6 +119,7 @@ def test_a_reader_states_a_fact(text: str, name: str, value: Any) -> None:
     [
         ("resume=maybe", "--set: resume is never 'maybe'; write yes|no"),
         ("resums=yes", "--set: no such fact: resums; did you mean resume, requests?"),
+        ("qlora=yes", "--set: no such fact: qlora; write --set lora=yes --set quantized=yes"),
         ("zero_stage=4", "--set: zero_stage is never '4'; write 0|1|2|3"),
         ("zero_stage", "--set: zero_stage without a value; write zero_stage=0|1|2|3"),
         ("gradient_accumulation_steps=many", "--set: gradient_accumulation_steps is never 'many'; write N"),
@@ -123,6 +130,15 @@ def test_a_fact_that_is_none_is_refused_with_what_it_could_be(text: str, error: 
     with pytest.raises(UsageError) as refused:
         said_fact(text)
     assert str(refused.value) == error
+
+
+def test_what_people_say_is_a_fact_and_what_they_mean_can_be_stated() -> None:
+    table = json.loads(Path(job_facts.__file__).with_suffix(".json").read_text())
+    assert {*table["aliases"].values()} <= {*FACTS}
+    assert not {*table["meant"]} & {*FACTS, *table["aliases"]}
+    for statement in table["meant"].values():
+        for text in statement.split(" --set "):
+            said_fact(text)
 
 
 def test_every_value_that_was_run_can_be_stated() -> None:
