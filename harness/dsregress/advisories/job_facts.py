@@ -97,21 +97,23 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     value: Any
     source: str  #: "ds_zero3.json: zero_optimization.stage"
+    yields: bool = False  #: it is usual, and gives way to what another place states, or what follows from that
 
 
 class Conflict(msgspec.Struct, frozen=True, kw_only=True):
-    """A fact that two places state differently. Then it is not known."""
+    """A fact that two places state differently. Then it is one of both."""
 
     first: Fact
     second: Fact
 
 
 def merged_facts(read: Iterable[Fact], said: Iterable[Fact] = ()) -> tuple[dict[str, Fact], tuple[Conflict, ...]]:
-    """Return the facts by name, with those that follow from them, and the conflicts among those that were ``read``. What the
-    reader ``said`` counts alone."""
+    """Return the facts by name, with those that follow from them, and the conflicts among those that were ``read``: such a
+    fact is one of the values that are stated. What the reader ``said`` counts alone."""
+    read, said = list(read), list(said)
     found: dict[str, Fact] = {}
     conflicts: dict[str, Conflict] = {}
-    for fact in read:
+    for fact in (one for one in read if not one.yields):
         first = found.setdefault(fact.name, fact)
         agreed = _agreed(first, fact)
         if agreed is None:
@@ -120,8 +122,21 @@ def merged_facts(read: Iterable[Fact], said: Iterable[Fact] = ()) -> tuple[dict[
             found[fact.name] = agreed
     given = {fact.name: fact for fact in said}
     unsettled = {name: one for name, one in conflicts.items() if name not in given}
-    known = {name: fact for name, fact in {**found, **given}.items() if name not in unsettled}
-    return _with_consequences(known, unsettled), tuple(unsettled.values())
+    known = _with_consequences({**found, **{name: _either(one) for name, one in unsettled.items()}, **given})
+    usual = {fact.name: fact for fact in read if fact.yields and fact.name not in known}
+    return _with_consequences({**known, **usual}), tuple(unsettled.values())
+
+
+def _either(conflict: Conflict) -> Fact:
+    """Return the fact that two places state differently: one of their values."""
+    stated = (*_values_of(conflict.first), *_values_of(conflict.second))
+    values = dict.fromkeys(stand_in(conflict.first.name, value) for value in stated)
+    source = f"{conflict.first.source}, or {conflict.second.source}"
+    return Fact(name=conflict.first.name, value=OneOf(tuple(values)), source=source)
+
+
+def _values_of(fact: Fact) -> tuple[Any, ...]:
+    return fact.value.values if isinstance(fact.value, OneOf) else (fact.value,)
 
 
 def contradiction(said: Sequence[Fact]) -> tuple[Fact, Fact] | None:
@@ -184,21 +199,20 @@ def stand_in(name: str, value: Any) -> Any:
     return None if value in found.absent else found.positive if value > 0 else value
 
 
-def _with_consequences(known: Mapping[str, Fact], unsettled: Iterable[str]) -> dict[str, Fact]:
-    """Return the facts with all that follow from them and that no place states."""
+def _with_consequences(known: Mapping[str, Fact]) -> dict[str, Fact]:
+    """Return the facts with all that follow from them and that no place states. Of a fact that is one of several values only
+    what follows from each of them does."""
     found = dict(known)
-    closed = {*known, *unsettled}
     before = -1
     while before < len(found):  # what follows may have consequences that stand before it in the table
         before = len(found)
         for consequence in CONSEQUENCES:
             fact = found.get(consequence.fact)
-            if fact is None or isinstance(fact.value, OneOf):
+            followed = [] if fact is None else [consequence.follow_from(value) for value in _values_of(fact)]
+            if fact is None or not followed or any(one != followed[0] for one in followed):
                 continue
-            for other, value in consequence.follow_from(fact.value).items():
-                if other not in closed:
-                    found[other] = Fact(name=other, value=value, source=fact.source)
-                    closed.add(other)
+            for other, value in followed[0].items():
+                found.setdefault(other, Fact(name=other, value=value, source=fact.source))
     return found
 
 

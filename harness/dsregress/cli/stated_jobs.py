@@ -22,6 +22,7 @@ from dsregress.config.variables import child_environment
 from dsregress.errors import NothingMeasured, UsageError
 from dsregress.model import AXES
 from dsregress.probe.border.surroundings import ENVIRONMENT
+from dsregress.report.answers.audit_answer import conflict_notes
 from dsregress.versions import installed
 from dsregress.versions.declared_requirements import known_requirements, releases_within
 from dsregress.versions.installed import InstalledPackages
@@ -57,6 +58,8 @@ def stated_job(
         raise UsageError(f"{both} exclude each other", where="--set", hint="state one of them")
     said = [*certain, *own]
     facts, conflicts = merged_facts([*read, *more, *packages.facts], said)
+    for line in conflict_notes(conflicts):
+        print_note(line)
     return StatedJob(
         versions=packages.versions,
         facts=facts,

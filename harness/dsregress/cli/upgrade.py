@@ -17,8 +17,9 @@ from dsregress.advice.gpus import Card
 from dsregress.advice.upgrade_judgement import Upgrade, UpgradeVerdict
 from dsregress.advisories.advisory import Advisory
 from dsregress.advisories.auditing import StatedJob
-from dsregress.advisories.job_facts import FACTS, Fact
+from dsregress.advisories.job_facts import Fact
 from dsregress.advisories.matching import known_packages
+from dsregress.advisories.measured_jobs import reader_facts
 from dsregress.advisories.shipped import read_advisories
 from dsregress.advisories.upgrading import judge_upgrade
 from dsregress.cli import options
@@ -151,7 +152,9 @@ def upgrade_command(
         if one.verdict is UpgradeVerdict.UNKNOWN
     }
     unchecked = _unchecked(upgrades, packages, found)
-    stated = [] if declared is None else _facts_of_scenario(str(scenario), declared, upgrades)
+    stated = []
+    if declared is not None and job.program is None:  # a program's line states its facts
+        stated = _facts_of_scenario(str(scenario), declared, upgrades)
     mine_stated = stated_job(job, FoundPackages([found], read_advisories(), source), stated)
     advisories = heeded_advisories(settings)
     changing = {one: goal for one, goal in goals.items() if goal not in (LATEST, found.versions[one])}
@@ -226,16 +229,22 @@ def _together(
 
 
 def _facts_of_scenario(name: str, scenario: Scenario, upgrades: Iterable[Upgrade]) -> list[Fact]:
-    """Return the facts of a scenario's job: the parameters that all its measured workloads share; if none is measured, all
-    its variants."""
-    jobs: list[Mapping[str, object]] = [
-        values for one in upgrades if one.comparison is not None for values in one.comparison.parameters.values()
+    """Return the facts of a scenario's job that all its measured workloads share; if none is measured, all its variants.
+    They give way to what the reader states of a job of that kind."""
+    measured = [
+        reader_facts(workload, parameters)
+        for one in upgrades
+        if one.comparison is not None
+        for workload, parameters in one.comparison.parameters.items()
     ]
-    jobs = jobs or [{**scenario.parameters, **changes} for changes in scenario.variants]
+    jobs = measured or [
+        reader_facts(f"{name}/{BASE_VARIANT}/{next(iter(scenario.devices))}", {**scenario.parameters, **changes})
+        for changes in scenario.variants
+    ]
     return [
-        Fact(name=parameter, value=value, source=f"scenario {name}")
-        for parameter, value in jobs[0].items()
-        if parameter in FACTS and parameter != "model" and all(job.get(parameter, jobs) == value for job in jobs)
+        Fact(name=fact, value=value, source=f"scenario {name}", yields=True)
+        for fact, value in jobs[0].items()
+        if all(job.get(fact, jobs) == value for job in jobs)
     ]
 
 

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from dsregress.advisories import job_facts
@@ -70,11 +71,20 @@ def test_trainer_makes_one_backward_but_the_loss_is_not_known() -> None:
     assert values(fact("trainer", True))["objective"] == OneOf(("next_token", "two_runs", "several_outputs", "no_head"))
 
 
-def test_two_files_that_contradict_each_other_leave_the_fact_open() -> None:
-    first, second = fact("lora", True, "a.yaml: adapter"), fact("lora", False, "train.py --use_peft")
+def test_two_files_that_contradict_each_other_leave_one_of_both_and_what_follows_from_each() -> None:
+    first, second = fact("zero_stage", 1, "a.yaml: zero_stage"), fact("zero_stage", 2, "ds.json: stage")
     found, conflicts = merged_facts([first, second])
-    assert found == {}
+    assert found["zero_stage"] == fact("zero_stage", OneOf((1, 2)), "a.yaml: zero_stage, or ds.json: stage")
+    assert (found["deepspeed"].value, found["zero_init"].value) == (True, False)  # by both
     assert [(one.first, one.second) for one in conflicts] == [(first, second)]
+    assert "zero_init" not in merged_facts([first, fact("zero_stage", 3)])[0]
+
+
+def test_what_is_usual_gives_way_to_what_is_stated_and_to_what_follows_from_that() -> None:
+    usual = msgspec.structs.replace(fact("deepspeed", False, "acc.yaml: distributed_type"), yields=True)
+    assert values(usual)["deepspeed"] is False
+    assert values(usual, fact("zero_stage", 3))["deepspeed"] is True
+    assert values(usual, said=(fact("deepspeed", True),))["deepspeed"] is True
 
 
 def test_the_reader_settles_what_two_files_contradict() -> None:

@@ -203,6 +203,74 @@ def test_accelerates_file_may_name_deepspeeds(tmp_path: Path) -> None:
     assert found["zero_stage"] == Fact(name="zero_stage", value=3, source="ds.json: zero_optimization.stage")
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("acc.yaml", "distributed_type: MULTI_GPU\nnum_processes: 8\n"),
+        ("lf.yaml", "model_name_or_path: m\nfinetuning_type: full\nstage: sft\n"),
+        ("axolotl.yaml", "base_model: m\nadapter: lora\n"),
+    ],
+)
+def test_settings_without_deepspeed_and_fsdp_state_that_unless_another_place_has_them(
+    tmp_path: Path, name: str, content: str
+) -> None:
+    found = of_file(tmp_path, content, name)
+    assert {key: (found[key].value, found[key].yields) for key in ("deepspeed", "fsdp")} == {
+        "deepspeed": (False, True),
+        "fsdp": (False, True),
+    }
+    (tmp_path / "ds.json").write_text('{"zero_optimization": {"stage": 3}}')
+    known, conflicts = merged_facts([*found.values(), *facts_of_file("ds.json", tmp_path)])
+    assert (known["deepspeed"].value, known["fsdp"].value, conflicts) == (True, False, ())
+
+
+def test_several_gpus_of_accelerates_are_gpus(tmp_path: Path) -> None:
+    assert of_file(tmp_path, "distributed_type: MULTI_GPU\n", "acc.yaml")["device"].value == "cuda"
+    found, _ = facts_of_line("accelerate launch --multi_gpu --num_processes 2 train.py", tmp_path)
+    assert stated(found)["device"] == "cuda"
+
+
+@pytest.mark.parametrize(
+    ("content", "version"),
+    [
+        ("base_model: m\nfsdp_version: 2\nfsdp_config: {offload_params: false}\n", 2),
+        ("base_model: m\nfsdp: [full_shard, auto_wrap]\n", None),
+        ("model_name_or_path: m\ntemplate: qwen\nfsdp: full_shard auto_wrap\nfsdp_config: {version: 2}\n", 2),
+    ],
+)
+def test_a_trainers_settings_state_fsdp(tmp_path: Path, content: str, version: int | None) -> None:
+    found = stated(list(of_file(tmp_path, content, "settings.yaml").values()))
+    assert (found["fsdp"], found.get("fsdp_version"), "deepspeed" in found) == (True, version, False)
+
+
+def test_a_program_that_reads_its_trainers_options_uses_what_they_name(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("args = HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()")
+    (tmp_path / "own.py").write_text("args = Namespace()")
+    lines = {
+        "torchrun train.py --bf16": False,
+        "torchrun train.py --fsdp full_shard": None,
+        "torchrun own.py --bf16": None,
+        "accelerate launch train.py --bf16": None,  # accelerate's own file may say
+    }
+    for line, uses in lines.items():
+        assert stated(facts_of_line(line, tmp_path)[0]).get("deepspeed") is uses, line
+
+
+@pytest.mark.parametrize(
+    "line", ["llamafactory-cli train lf.yaml lora_rank=16", "trl sft --config lf.yaml --lora_r 16"]
+)
+def test_an_option_wins_over_the_file_of_settings_beside_it(tmp_path: Path, line: str) -> None:
+    (tmp_path / "lf.yaml").write_text("lora_rank: 8\nlora_r: 8\nbf16: true\n")
+    known, conflicts = merged_facts(facts_of_line(line, tmp_path)[0])
+    assert (known["lora_rank"].value, known["dtype"].value, conflicts) == (16, "bf16", ())
+
+
+def test_deepspeeds_own_options_name_its_file(tmp_path: Path) -> None:
+    (tmp_path / "z1.json").write_text('{"zero_optimization": {"stage": 1}}')
+    found, _ = facts_of_line("deepspeed t.py --deepspeed --deepspeed_config z1.json", tmp_path)
+    assert stated(found)["zero_stage"] == 1
+
+
 def test_fsdp_is_no_deepspeed(tmp_path: Path) -> None:
     found = of_file(tmp_path, "distributed_type: FSDP\nnum_processes: 4\n", "fsdp.yaml")
     assert stated(list(found.values())) == {"world_size": 4, "fsdp": True}

@@ -103,11 +103,10 @@ def test_a_card_with_the_room_has_the_leak_but_is_not_full() -> None:
 def test_a_release_with_nothing_new_is_no_known_problem() -> None:
     said = say("deepspeed==0.16.8\n", "--to", "0.16.9", "--scenario", "llama3_70b_zero3", "--set", "scheduler=none")
     assert said.return_value == 0
-    first, in_both, *_, title, not_run, verdict, compared = said.stdout.splitlines()
+    first, *_, title, not_run, verdict, compared = said.stdout.splitlines()
     assert re.sub(r"\d+ advisor(y|ies)", "N advisories", first) == (
-        "deepspeed 0.16.8 -> 0.16.9: no known problem; open, below: faults that both may have, N advisories not run"
+        "deepspeed 0.16.8 -> 0.16.9: no known problem; open, below: N advisories not run"
     )
-    assert in_both == "  not stated, and in both:"
     assert (title, not_run.partition(": ")[0]) == ("  not known, as it was not run:", "    deepspeed 0.16.9")
     assert (verdict, compared) == (
         "  measured here: yes",
@@ -166,6 +165,26 @@ def test_a_program_gets_the_answers_by_the_schema() -> None:
     assert all(one["answer"] in text for one in written["packages"])
     assert all(one["measure"] in text for one in written["packages"])
     assert written["packages"][1]["measure"].startswith("dsregress regress --peft 0.20.0,")
+
+
+def test_what_a_reader_states_wins_over_the_scenario_that_is_measured_for_it(tmp_path: Path) -> None:
+    settings = tmp_path / "ds.json"
+    scheduler = {"type": "WarmupDecayLR", "params": {"warmup_num_steps": 0}}
+    settings.write_text(json.dumps({"zero_optimization": {"stage": 3}, "scheduler": scheduler, "gradient_clipping": 1}))
+    pins = "deepspeed==0.16.8\ntransformers==4.57.6\npeft==0.18.0\n"
+    said = say(pins, "--to", "0.19.8", "--scenario", "trainer_lora", "--config", str(settings))
+    assert said.stdout.startswith("deepspeed 0.16.8 -> 0.19.8: yes, if you give at least one warmup step\n")
+
+
+def test_a_program_states_its_job_by_its_line_and_not_by_how_it_would_be_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "train.py").write_text("")
+    monkeypatch.chdir(tmp_path)
+    said = say(
+        "deepspeed==0.16.8\n", "--to", "0.19.8", "--program", "torchrun --nproc_per_node 8 train.py --ds z3.json"
+    )
+    assert "--set warmup_steps=N" in said.stdout or "warmup_steps (1)" in said.stdout
 
 
 def test_a_file_without_any_known_package_is_no_pass() -> None:

@@ -8,10 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsregress.advisories.job_facts import Fact, OneOf
-from dsregress.advisories.stated.documents import Document, as_number, as_switch
+from dsregress.advisories.stated.documents import Document, as_number, as_switch, without_sharding
 from dsregress.probe.factors import FACTORS
 
 _DTYPES = {"bf16": "bf16", "fp16": "fp16", "no": "fp32", "False": "fp32"}
+
+#: Its names for training without ZeRO and FSDP.
+_PLAIN = ("MULTI_GPU", "MULTI_CPU", "NO")
 
 #: The section of DeepSpeed in a file; on a command line its keys stand alone.
 _SECTION = "deepspeed_config"
@@ -36,14 +39,21 @@ def facts_of_accelerate(document: Document) -> Iterator[Fact]:
         yield document.fact("world_size", count, "num_processes")
     if as_switch(document.get("use_cpu")) is True:
         yield document.fact("device", "cpu", "use_cpu")
+    key = next(
+        (one for one in ("use_fsdp", "use_deepspeed", "multi_gpu") if as_switch(document.get(one))), "distributed_type"
+    )
     if is_sharded or uses_deepspeed:
-        yield document.fact("fsdp", is_sharded, "distributed_type")
+        yield document.fact("fsdp", is_sharded, key)
+    elif kind in _PLAIN or key == "multi_gpu":
+        yield from without_sharding(document, key)
+    if kind == "MULTI_GPU" or key == "multi_gpu":
+        yield document.fact("device", "cuda", key)
     if is_sharded:
         yield from _sharded(document)
     if not uses_deepspeed:
         return
-    yield document.fact("integration", OneOf(("transformers", "accelerate")), "distributed_type")
-    yield document.fact("accelerate_launch", True, "distributed_type")
+    yield document.fact("integration", OneOf(("transformers", "accelerate")), key)
+    yield document.fact("accelerate_launch", True, key)
     key = _document_key(document, "zero3_init_flag")
     if (whole := as_switch(document.get(key))) is not None:
         yield document.fact("zero_init", whole, key)

@@ -38,9 +38,19 @@ class Document:
         absent = "" if self.get(key) is not None else "no "
         return Fact(name=name, value=value, source=f"{self.file}: {absent}{self._dashes}{key}")
 
+    def usual(self, name: str, value: Any, key: str) -> Fact:
+        """Return a fact that a key states unless another place says otherwise."""
+        return msgspec.structs.replace(self.fact(name, value, key), yields=True)
+
     def __iter__(self) -> Iterator[str]:
         """Yield the keys of its first level."""
         yield from self.values
+
+
+def without_sharding(document: Document, key: str) -> Iterator[Fact]:
+    """Yield that neither DeepSpeed nor FSDP is used, which a file or option of another place may change."""
+    yield document.usual("deepspeed", False, key)
+    yield document.usual("fsdp", False, key)
 
 
 def read_document(file: str, folder: Path = Path(), where: str = "--config") -> Document:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,25 +57,32 @@ def _facts(line: LaunchLine, folder: Path, absent: list[str]) -> Iterator[Fact]:
     ranks = line.ranks or line.visible_devices
     if ranks is not None:
         yield Fact(name="world_size", value=ranks, source=f"{LINE}: {line.launcher}")
+    launched: list[Fact] = []
     if line.launcher == "accelerate":
-        yield from _of_accelerate(Document(options_of(line.options), LINE, "--"), folder, absent)
+        launched += _of_accelerate(Document(options_of(line.options), LINE, "--"), folder, absent)
+    yield from launched
     if line.configuration and Path(folder, line.configuration).suffix in _YAML:
         for document in _present(line.configuration, folder, LINE, absent):
-            yield from _of_accelerate(document, folder, absent)
+            yield from _without(launched, _of_accelerate(document, folder, absent))
     options = options_of(line.arguments)
     if line.is_module and is_of_openrlhf(line.program):
         yield from facts_of_openrlhf(line.program, Document(options, LINE, "--"))
         return
+    given = list(_of_trainer(Document(options, LINE, "--"), folder, absent))
+    found = list(given)
     for file in _setting_files(line, options):
         for document in _present(file, folder, LINE, absent):
-            yield from _of_trainer(document, folder, absent)
-    yield from _of_trainer(Document(options, LINE, "--"), folder, absent)
+            found += _without(given, _of_trainer(document, folder, absent))
+    source = "" if line.is_module or line.is_command else _source_text(line.program, folder)
+    if program_source.reads_options(source):
+        found += trainer_options.unsharded(Document(options, LINE, "--"))
+    # Without a word of it these launchers may use DeepSpeed, as their own files say.
+    yield from (fact for fact in found if not (fact.yields and line.launcher in ("accelerate", "deepspeed")))
+    yield from program_source.facts_of_source(source, line.program)
     if line.launcher in ("trl", "llamafactory-cli"):
         yield Fact(name="trainer", value=True, source=f"{LINE}: {line.launcher}")
         if line.launcher == "trl" and line.program in ("sft", "dpo", "grpo", "gkd", "reward"):
             yield Fact(name="task", value=line.program, source=f"{LINE}: trl {line.program}")
-    elif not line.is_module:
-        yield from _of_source(line.program, folder)
 
 
 def _setting_files(line: LaunchLine, options: dict[str, Any]) -> list[str]:
@@ -87,6 +94,12 @@ def _setting_files(line: LaunchLine, options: dict[str, Any]) -> list[str]:
         word for before, word in zip(("", *line.arguments), line.arguments, strict=False) if not before.startswith("--")
     )
     return [*named, *(word for word in alone if word.endswith(_YAML) and not word.startswith("-"))]
+
+
+def _without(given: Sequence[Fact], facts: Iterable[Fact]) -> Iterator[Fact]:
+    """Yield the facts of a file, without those that the options beside it state: they win."""
+    names = {fact.name for fact in given if not fact.yields}
+    yield from (fact for fact in facts if fact.name not in names)
 
 
 def _present(file: str, folder: Path, where: str, absent: list[str] | None) -> Iterator[Document]:
@@ -111,12 +124,12 @@ def _of_trainer(document: Document, folder: Path, absent: list[str] | None = Non
             yield from deepspeed_json.facts_of_deepspeed(found)
 
 
-def _of_source(file: str, folder: Path) -> Iterator[Fact]:
+def _source_text(file: str, folder: Path) -> str:
+    """Return the program; empty for a command, or a file of another machine, which states nothing here."""
     try:
-        text = read_regular(str(folder / file), MOST_FILE_BYTES, follow_links=True).decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError):  # a command, or a file of another machine: it states nothing here
-        return
-    yield from program_source.facts_of_source(text, file)
+        return read_regular(str(folder / file), MOST_FILE_BYTES, follow_links=True).decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError):
+        return ""
 
 
 def options_of(words: Sequence[str]) -> dict[str, Any]:

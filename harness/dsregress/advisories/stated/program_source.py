@@ -18,17 +18,17 @@ _TASKS = {
     "RewardTrainer": "reward",
 }
 
+#: Classes that read all options of a trainer from the command line.
+_OPTION_PARSERS = ("HfArgumentParser", "TrlParser")
+
 #: Functions of DeepSpeed with a fact of their own.
 _CALLS = ("safe_get_full_grad", "safe_get_full_fp32_param", "safe_set_full_grad", "get_global_grad_norm")
 
 
 def facts_of_source(text: str, file: str) -> Iterator[Fact]:
     """Yield the facts that the source states; none if it is no Python of this version."""
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError):
-        return
-    called = {_name(node.func): node for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    tree = _parsed(text)
+    called = _called(tree)
     imported = {
         alias.asname or alias.name: node.module or ""
         for node in ast.walk(tree)
@@ -47,6 +47,23 @@ def facts_of_source(text: str, file: str) -> Iterator[Fact]:
             yield Fact(name=last, value=True, source=source)
         if name == "deepspeed.initialize":
             yield Fact(name="integration", value="none", source=f"{file}: deepspeed.initialize")
+
+
+def reads_options(text: str) -> bool:
+    """Return True if the options of its line are all that a program gives its trainer."""
+    return any(name.rpartition(".")[2] in _OPTION_PARSERS for name in _called(_parsed(text)))
+
+
+def _parsed(text: str) -> ast.Module:
+    """Return the program; an empty one if it is no Python of this version."""
+    try:
+        return ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return ast.Module(body=[], type_ignores=[])
+
+
+def _called(tree: ast.Module) -> list[str]:
+    return list(dict.fromkeys(_name(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)))
 
 
 def _name(function: ast.expr) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from dsregress.advisories.job_facts import Fact, OneOf
-from dsregress.advisories.stated.documents import Document, as_number, as_switch
+from dsregress.advisories.stated.documents import Document, as_number, as_switch, without_sharding
 
 _LORA = {"lora": True, "qlora": True, "dora": True, "full": False, "freeze": False}
 _TASKS = {
@@ -19,6 +19,8 @@ _TASKS = {
     "pretrain": "pretrain",
 }
 
+_DEEPSPEED_KEYS = ("deepspeed", "deepspeed_config")
+_SHARDING_KEYS = ("fsdp", "fsdp_config", "fsdp_version")
 _MODEL_KEYS = ("model_name_or_path", "base_model", "model_name")
 _EVALUATION_KEYS = ("eval_strategy", "evaluation_strategy")
 _RESUME_KEYS = ("resume_from_checkpoint", "auto_resume_from_checkpoints")
@@ -28,8 +30,11 @@ _MODULE_KEYS = ("lora_modules_to_save", "modules_to_save", "additional_target")
 
 def deepspeed_file(document: Document) -> str:
     """Return the file of DeepSpeed's configuration that the options name; empty if they name none."""
-    named = document.get("deepspeed") or document.get("deepspeed_config")
-    return named if isinstance(named, str) and named.endswith((".json", ".yaml", ".yml")) else ""
+    named = (
+        document.get(key) for key in _DEEPSPEED_KEYS
+    )  # `--deepspeed` stands alone beside `--deepspeed_config FILE`
+    files = (one for one in named if isinstance(one, str) and one.endswith((".json", ".yaml", ".yml")))
+    return next(files, "")
 
 
 def is_of_llamafactory(document: Document) -> bool:
@@ -49,6 +54,7 @@ def facts_of_trainer(document: Document) -> Iterator[Fact]:
     yield from _adapters(document)
     yield from _occasions(document)
     yield from _checkpointing(document)
+    yield from _sharding(document)
     for key in _given(document, _MODEL_KEYS):
         yield document.fact("model_name", str(document.get(key)), key)
     for key in ("torch_compile",):
@@ -63,6 +69,28 @@ def facts_of_trainer(document: Document) -> Iterator[Fact]:
         yield Fact(name="trainer", value=True, source=f"{document.file}: LLaMA-Factory's settings")
     elif is_of_axolotl(document):
         yield Fact(name="trainer", value=True, source=f"{document.file}: axolotl's settings")
+
+
+def _sharding(document: Document) -> Iterator[Fact]:
+    """Yield if FSDP or DeepSpeed is used. A trainer's own settings that name neither leave it to the launcher."""
+    used = [
+        key
+        for key in _given(document, _SHARDING_KEYS)
+        if document.get(key) and as_switch(document.get(key)) is not False
+    ]
+    if used:
+        yield document.fact("fsdp", True, used[0])
+        for key in ("fsdp_version", "fsdp_config.fsdp_version", "fsdp_config.version"):
+            if (version := as_number(document.get(key))) is not None:
+                yield document.fact("fsdp_version", version, key)
+    elif is_of_llamafactory(document) or is_of_axolotl(document):
+        yield from unsharded(document)
+
+
+def unsharded(options: Document) -> Iterator[Fact]:
+    """Yield that a trainer all of whose options these are uses neither DeepSpeed nor FSDP, if they name neither."""
+    if not _given(options, (*_DEEPSPEED_KEYS, *_SHARDING_KEYS)):
+        yield from without_sharding(options, "deepspeed")
 
 
 def _given(document: Document, keys: tuple[str, ...]) -> list[str]:

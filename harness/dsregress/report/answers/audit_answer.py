@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dsregress.advisories.advisory import Advisory, AdvisoryKind, Remedy
 from dsregress.advisories.auditing import Audit, Question, StatedJob, asked
 from dsregress.advisories.effects import decides
-from dsregress.advisories.job_facts import FACTS, Fact, choices
+from dsregress.advisories.job_facts import FACTS, Conflict, Fact, choices
 from dsregress.advisories.matching import (
     Match,
     Matched,
@@ -39,6 +39,7 @@ _FEW_QUESTIONS = 2
 _MOST_FACTS = 6
 _MOST_IDS = 4
 _MOST_GAINS = 5
+_MOST_CONFLICTS = 2
 
 
 def audit_text(audit: Audit, job: StatedJob) -> str:
@@ -301,9 +302,6 @@ def _unknown_lines(unknown: Sequence[Matched], releases: Sequence[str]) -> Itera
 
 
 def _closing(audit: Audit, job: StatedJob, listed: int = 0) -> Iterator[str]:
-    yield from (
-        f"{one.first.name} is not known: {fact_text(one.first)}, and {fact_text(one.second)}" for one in job.conflicts
-    )
     if card := job.facts.get("card"):
         yield f"no advisory depends on which card it is: whether the job fits {card.value}, `fit` measures"
     if audit.ignored:
@@ -313,6 +311,14 @@ def _closing(audit: Audit, job: StatedJob, listed: int = 0) -> Iterator[str]:
         yield f"{unknown} more {verb} not known: a release or a value was not run (`--json` says which)"
     if audit.free:
         yield f"{plural(audit.free, 'other advisory does', 'other advisories do')} not concern it"
+
+
+def conflict_notes(conflicts: Sequence[Conflict]) -> Iterator[str]:
+    """Yield a line for each fact that two places state differently, and one for many."""
+    for one in conflicts[:_MOST_CONFLICTS]:
+        yield f"{one.first.name} is stated in two ways: {fact_text(one.first)}, and {fact_text(one.second)}"
+    if rest := [one.first.name for one in conflicts[_MOST_CONFLICTS:]]:
+        yield f"so {'is' if len(rest) == 1 else 'are'} {enumeration(rest)}"
 
 
 def _joined(sections: Iterable[Sequence[str]]) -> str:
