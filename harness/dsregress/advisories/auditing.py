@@ -9,7 +9,14 @@ import msgspec
 from dsregress.advisories.advisory import Advisory, AdvisoryKind, FactCondition, Ruling
 from dsregress.advisories.effects import decides, is_cost
 from dsregress.advisories.job_facts import COMMON_FACTS, Conflict, Fact
-from dsregress.advisories.matching import KnownJob, Match, Matched, condition_text, match_advisories
+from dsregress.advisories.matching import (
+    KnownJob,
+    Match,
+    Matched,
+    condition_text,
+    match_advisories,
+    packages_of_advisory,
+)
 from dsregress.advisories.remedy_choice import Arising, RemedyChoice
 from dsregress.versions.declared_requirements import ReleaseConflict, conflicts_of, ending_releases
 
@@ -96,6 +103,14 @@ def audit_job(advisories: Sequence[Advisory], job: KnownJob, ignored: Collection
         ignored=tuple(one.advisory.id for one in matched if one.advisory.id in ignored and one.match is not Match.FREE),
         conflicts=(conflicts := conflicts_of(job.versions, job.ranges)),
         ending=ending_releases(conflicts, job.versions, job.versions),
+    )
+
+
+def concerning(advisories: Sequence[Advisory], job: KnownJob, package: str) -> tuple[Matched, ...]:
+    """Return the faults of a job as it is that the releases of a package decide."""
+    found = audit_job(advisories, job).concerned
+    return tuple(
+        one for one in found if one.advisory.ruling is Ruling.FAULT and package in packages_of_advisory(one.advisory)
     )
 
 

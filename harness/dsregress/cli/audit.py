@@ -153,6 +153,9 @@ def audit_command(packages: AuditedPackages, job: JobOptions, ignored: tuple[str
     found, versions = _found_and_wanted(packages, settings, advisories)
     observed = _observed(settings, found, job) if run.is_observed else []
     old = stated_job(job, found, observed=observed)
+    if versions is not None and old.going_to(versions).versions == old.versions and not packages.against:
+        print_note("no package changes: the job is audited as it is")
+        versions = None
     if versions is None:
         audit = audit_job(advisories, old.job, left_out)
         write_answer(

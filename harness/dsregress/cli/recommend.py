@@ -10,9 +10,9 @@ import msgspec
 from dsregress.advice import release_advice
 from dsregress.advice.release_advice import Advice, Rulings
 from dsregress.advisories.advisory import Advisory
-from dsregress.advisories.auditing import StatedJob
+from dsregress.advisories.auditing import StatedJob, audit_job
 from dsregress.advisories.job_facts import Fact, Facts
-from dsregress.advisories.matching import KnownJob, known_packages, known_versions
+from dsregress.advisories.matching import KnownJob, known_packages, known_versions, packages_of_advisory
 from dsregress.advisories.measured_jobs import reader_facts
 from dsregress.advisories.pinning import choose_release
 from dsregress.advisories.shipped import read_advisories
@@ -23,7 +23,7 @@ from dsregress.cli.lines import print_note
 from dsregress.cli.named_cells import declared_card, declared_scenario
 from dsregress.cli.options import JobOptions
 from dsregress.cli.output import note_problems, write_answer
-from dsregress.cli.stated_jobs import installed_packages, stated_job
+from dsregress.cli.stated_jobs import installed_packages, offline_releases, stated_job
 from dsregress.cli.stored_results import baseline_stack, longest_series, most_common, release_of_stack, series
 from dsregress.compare import Comparison
 from dsregress.config.settings import Settings
@@ -36,9 +36,11 @@ from dsregress.report.context import report_context
 from dsregress.report.release_verdicts import ReleaseVerdicts
 from dsregress.run import available_workloads, pipeline, targets
 from dsregress.store import Store
-from dsregress.versions import stack_plans
 from dsregress.versions.releases import parsed_version
+from dsregress.versions.specs import expand
+from dsregress.versions.stack_plans import NEWEST_THAT_FITS
 from dsregress.wording import commands
+from dsregress.wording.quantities import listing
 
 
 class PinnedWorkload(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,6 +111,9 @@ def recommend_command(
     if pinned.sources and scenario is not None:
         hint = "name one of them: -r FILE is a job of your own, and SCENARIO one that was measured"
         raise UsageError(f"{scenario} and -r", where="command line", hint=hint)
+    if pinned.sources and fail_on is not None:
+        what, hint = "--fail-on and -r", "leave it out: it counts findings of what was measured, and -r reads none"
+        raise UsageError(what, where="command line", hint=hint)
     if pinned.sources:
         return _recommend_for_job(pinned.sources, pinned.job, stacks, settings, json_file)
     scenario = available_workloads.measured_workload(scenario, pinned.job.program, settings)
@@ -157,19 +162,34 @@ def _recommend_for_job(
     """Answer for a stated job."""
     advisories, package = heeded_advisories(settings), targets.varied_package(settings)
     stated = stated_job(job, installed_packages(sources, None, advisories, settings))
-    package = _package_of_job(stated, package, stacks)
+    package = _package_of_job(advisories, stated, package, stacks)
     others = {name: spec for name, spec in stacks.versions.items() if name != package}
     return _recommend_by_advisories(stated.going_to(_pinned(others)), package, stacks, settings, json_file)
 
 
-def _package_of_job(job: StatedJob, package: str, stacks: options.StackOptions) -> str:
-    """Return the package to recommend a release of: the configured one, unless the job has none of it, as FSDP has no
-    DeepSpeed."""
-    if package in job.versions or package in stacks.versions:
+def _package_of_job(advisories: Sequence[Advisory], job: StatedJob, package: str, stacks: options.StackOptions) -> str:
+    """Return the package to recommend a release of: that of which an option names several, else the configured one. If the
+    job has none of it, or does not use it, as FSDP uses no DeepSpeed, it is one whose releases decide a fault of the job.
+    Raise UsageError."""
+    several = [name for name in stacks.versions if name not in _pinned(stacks.versions)]
+    if len(several) > 1:
+        hint = "name one release of the others: one package is recommended"
+        raise UsageError(f"several releases of {listing(several)}", where="command line", hint=hint)
+    if several or package in stacks.versions:
+        return several[0] if several else package
+    unused = job.facts.get(package)
+    is_unused = unused is not None and unused.value is False
+    if package in job.versions and not is_unused:
         return package
-    found = next((one for one in ("accelerate", *AXES) if one in job.versions), package)
-    print_note(f"the job has no {package}: this is about {found}")
-    return found
+    faulty = [name for one in audit_job(advisories, job.job).concerned for name in packages_of_advisory(one.advisory)]
+    candidates = [one for one in (*faulty, "accelerate", *AXES) if one in job.versions and one != package]
+    if not candidates:
+        return package
+    why = f"the job has no {package}"
+    if package in job.versions and unused is not None:
+        why = f"the job does not use {package} ({unused.source})"
+    print_note(f"{why}: this is about {candidates[0]}")
+    return candidates[0]
 
 
 def _recommend_by_advisories(
@@ -178,8 +198,9 @@ def _recommend_by_advisories(
     """Answer by the advisories alone, of the releases that the options name, or of all that advisories know."""
     advisories = heeded_advisories(settings)
     releases = known_versions(advisories, package)
-    if package in stacks.versions:
-        releases = list(stack_plans.resolve(package, stacks.versions[package], None))
+    spec = stacks.versions.get(package, NEWEST_THAT_FITS)
+    if spec != NEWEST_THAT_FITS:
+        releases = list(expand(package, spec, offline_releases(package)))
     pin = choose_release(advisories, job.job, package, releases)
     write_answer(lambda: pin_answer.pin_text(pin, job), (json_file, lambda: pin_answer.pin_json(pin)))
     if pin.answer is not None:
@@ -282,7 +303,8 @@ def _added_packages(declared: Scenario) -> dict[str, str]:
 
 def _pinned(versions: Mapping[str, str]) -> dict[str, str]:
     """Return the packages of which one release is named."""
-    return {name: one for name, one in versions.items() if parsed_version(one) is not None}
+    exact = {name: one.removeprefix("==") for name, one in versions.items()}
+    return {name: one for name, one in exact.items() if parsed_version(one) is not None}
 
 
 def exit_code_of_advice(advice: Advice) -> int:

@@ -77,12 +77,18 @@ def goal_release(package: str, spec: str, hint: str) -> str | None:
     """Return the release of a package to go to, of ``--to``; None if the newest is asked for, and none is known. Raise
     UsageError, with the hint, for what is no version."""
     if spec == LATEST:
-        known = known_releases(package) or sorted_versions(known_requirements().get(package, ()))
-        known = known or tuple(known_versions(read_advisories(), package))
+        known = offline_releases(package)
         return known[-1] if known else None
     if (version := parsed_version(spec)) is None:
         raise UsageError(f"{spec!r} is not a version", where="--to", hint=hint)
     return version.public  # a build for a card, 2.13.0+cu126, is its release
+
+
+def offline_releases(package: str) -> tuple[str, ...]:
+    """Return the releases of a package that are known here, the oldest first: of one that is no axis, those of which
+    requirements are, or else those that advisories name."""
+    known = known_releases(package) or sorted_versions(known_requirements().get(package, ()))
+    return known or tuple(known_versions(read_advisories(), package))
 
 
 def releases_of_goal(

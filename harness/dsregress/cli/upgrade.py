@@ -16,7 +16,7 @@ from dsregress.advice import upgrade_judgement
 from dsregress.advice.gpus import Card
 from dsregress.advice.upgrade_judgement import Upgrade, UpgradeVerdict
 from dsregress.advisories.advisory import Advisory
-from dsregress.advisories.auditing import StatedJob
+from dsregress.advisories.auditing import StatedJob, concerning
 from dsregress.advisories.job_facts import Fact
 from dsregress.advisories.matching import known_packages
 from dsregress.advisories.measured_jobs import reader_facts
@@ -188,6 +188,9 @@ def _workload(
 def exit_code_of_upgrades(answers: Iterable[UpgradeAnswers], together: TogetherAnswer | None = None) -> int:
     """Return the exit code that the command's help describes. Of packages that go together, the advisories decide by the
     verdict on all of them, whatever each alone would have."""
+    answers = list(answers)
+    if any(one.concerned for one in answers):
+        return EXIT_REGRESSION
     verdicts = {verdict.name for one in answers for verdict in one.measured_deciding}
     advised = [one.advised for one in answers if one.advised is not None] if together is None else [together.advised]
     verdicts |= {one.verdict.name for one in advised}
@@ -209,12 +212,15 @@ def _upgrade_answers(
     found = []
     for one in upgrades:
         answer, new = None, job
+        concerned = () if together else concerning(advisories, job.job, one.package)
         if one.package in together:
             new = job.going_to({one.package: one.target})
             answer = judge_upgrade(advisories, job.job, new.job, together)
             if one.package not in known_packages(advisories) and not answer.conflicts:
                 answer, new = None, job
-        found.append(UpgradeAnswers(measured=one, is_named=is_named, advised=answer, old=job, new=new))
+        found.append(
+            UpgradeAnswers(measured=one, is_named=is_named, advised=answer, concerned=concerned, old=job, new=new)
+        )
     return found
 
 

@@ -437,6 +437,12 @@ def test_a_release_that_is_newer_than_all_that_are_known_is_said_to_be(tmp_path:
     assert "deepspeed 99.0.0 is newer than all that are known here, up to 0.19." in said.stderr
 
 
+def test_a_goal_that_is_installed_already_is_the_audit_of_the_job_as_it_is(say: Say) -> None:
+    as_it_is, same = say(), say("--to", "0.16.8")
+    assert (same.stdout, same.return_value) == (as_it_is.stdout, as_it_is.return_value)
+    assert same.stderr == "dsregress: no package changes: the job is audited as it is\n"
+
+
 def test_two_goals_of_one_package_are_refused(say: Say) -> None:
     with pytest.raises(UsageError, match="--to: two releases of deepspeed; ask for one upgrade at a time"):
         say("--to", "0.19.8", "--to", "deepspeed==0.18.9")

@@ -56,6 +56,55 @@ def test_a_job_is_a_scenario_or_one_of_the_readers_own(nothing: str) -> None:
     assert caught.value.what == "trainer_lora and -r"
 
 
-def test_a_package_without_a_release_states_none(nothing: str) -> None:
+def test_a_package_that_is_named_without_a_release_is_the_one_to_choose_a_release_of(nothing: str) -> None:
     said = recommend("-r", "docs/upgrade/requirements.txt", "--config", "docs/upgrade/ds_zero3.json", "--with", "trl")
-    assert said.stdout.startswith("pin deepspeed 0.19.8")
+    assert said.stdout.startswith("pin trl 1.16.0")
+
+
+PINS = "deepspeed==0.18.2\ntransformers==5.3.0\naccelerate==1.10.1\npeft==0.18.0\ntrl==0.29.0\ntorch==2.9.1\n"
+WITHOUT_DEEPSPEED = ("--set", "deepspeed=no", "--set", "trainer=yes", "--set", "gradient_accumulation_steps=8")
+
+
+@pytest.fixture
+def pins(nothing: str) -> str:
+    (Path(nothing) / "pins.txt").write_text(PINS)
+    return str(Path(nothing) / "pins.txt")
+
+
+def test_a_job_without_deepspeed_is_about_a_package_that_decides_a_fault_of_it(pins: str) -> None:
+    said = recommend("-r", pins, *WITHOUT_DEEPSPEED)
+    assert "dsregress: the job does not use deepspeed (--set deepspeed): this is about transformers\n" in said.stderr
+    assert said.stdout.startswith("pin transformers 5.24.0")
+
+
+@pytest.mark.parametrize(
+    ("words", "pinned"),
+    [
+        (("--transformers", ">=5.2,<5.4"), "no release of transformers is free of faults for this job\n"),
+        (("--transformers", "5.3.0,5.15.0"), "pin transformers 5.15.0"),
+        (("--with", "trl=>=0.29,<1"), "pin trl 0.29.1"),
+        (("--accelerate", "==1.12.0", "--transformers", "5.3.0,5.15.0"), "pin transformers 5.15.0"),
+    ],
+)
+def test_an_option_that_names_several_releases_says_which_package_it_is_about(
+    pins: str, words: tuple[str, ...], pinned: str
+) -> None:
+    settings = WITHOUT_DEEPSPEED if words[0] != "--with" else ("--set", "zero_stage=3")
+    assert recommend("-r", pins, *words, *settings).stdout.startswith(pinned)
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (
+            ("--transformers", ">=5", "--with", "trl=>=0.20"),
+            "several releases of transformers, trl; name one release of",
+        ),
+        (("--fail-on", "memory"), "--fail-on and -r; leave it out"),
+    ],
+)
+def test_options_that_a_job_of_ones_own_does_not_take_are_refused(
+    pins: str, words: tuple[str, ...], error: str
+) -> None:
+    with pytest.raises(UsageError, match=error):
+        recommend("-r", pins, *words)

@@ -173,7 +173,7 @@ def test_what_a_reader_states_wins_over_the_scenario_that_is_measured_for_it(tmp
     settings.write_text(json.dumps({"zero_optimization": {"stage": 3}, "scheduler": scheduler, "gradient_clipping": 1}))
     pins = "deepspeed==0.16.8\ntransformers==4.57.6\npeft==0.18.0\n"
     said = say(pins, "--to", "0.19.8", "--scenario", "trainer_lora", "--config", str(settings))
-    assert said.stdout.startswith("deepspeed 0.16.8 -> 0.19.8: yes, if you give at least one warmup step\n")
+    assert said.stdout.startswith("deepspeed 0.16.8 -> 0.19.8: yes, if you give at least one warmup step")
 
 
 def test_a_program_states_its_job_by_its_line_and_not_by_how_it_would_be_measured(
@@ -269,3 +269,17 @@ def test_packages_that_go_together_have_one_exit_code_whatever_each_alone_would_
 def test_a_package_that_no_advisory_is_about_is_answered_if_it_is_named_whatever_its_spelling() -> None:
     said = say("ms_swift==3.5.1\ndeepspeed==0.16.9\n", "--to", "ms_swift==4.6.0")
     assert said.stdout.startswith("ms-swift 3.5.1 -> 4.6.0: not measured here")
+
+
+def test_a_release_that_stays_is_no_yes_if_the_job_has_a_fault_with_it(tmp_path: Path) -> None:
+    pins = "deepspeed==0.18.2\ntorch==2.9.1\n"
+    facts = ("--set", "zero_stage=2", "--set", "gradient_accumulation_steps=4", "--set", "offload_optimizer=no")
+    said = say(pins, "--to", "0.18.2", *facts, "--json", str(tmp_path / "answer.json"))
+    assert said.return_value == 1
+    assert said.stdout.startswith(
+        "deepspeed 0.18.2: it is installed, with 1 known fault\n  DSR-2026-0002 trains wrong: "
+    )
+    (found,) = json.loads((tmp_path / "answer.json").read_text())["packages"]
+    assert (found["verdicts"], found["against"]) == (["no"], ["DSR-2026-0002"])
+    fine = say(pins, "--to", "0.18.2", "--set", "zero_stage=3")
+    assert (fine.return_value, fine.stdout.splitlines()[0]) == (0, "deepspeed 0.18.2: yes, it is installed")

@@ -47,7 +47,7 @@ def audit_text(audit: Audit, job: StatedJob) -> str:
     sections = [
         [audit_headline(audit)],
         [*_conflict_lines(audit.conflicts, audit.ending, job)],
-        *(list(_advisory_lines(one, job)) for one in audit.concerned),
+        *(list(advisory_lines(one, job)) for one in audit.concerned),
         [*_arising_lines(audit.arising)],
         [*_also(audit)],
         [*_question_lines(audit.questions)],
@@ -104,7 +104,7 @@ def reason_sections(answer: UpgradeAnswer, old: StatedJob | None, new: StatedJob
     ending = {} if answer.instead else answer.ending
     return [
         [*_conflict_lines(answer.conflicts, ending, new if old is None else old)],
-        *(list(_advisory_lines(one, new, old)) for one in reasons),
+        *(list(advisory_lines(one, new, old)) for one in reasons),
     ]
 
 
@@ -144,7 +144,8 @@ def _conflict_line(one: ReleaseConflict) -> str:
     return f"{'cannot be installed together' if one.declared else 'do not run together'}: {one.text}"
 
 
-def _advisory_lines(one: Matched, job: StatedJob, old: StatedJob | None = None) -> Iterator[str]:
+def advisory_lines(one: Matched, job: StatedJob, old: StatedJob | None = None) -> Iterator[str]:
+    """Yield an advisory that concerns a job: what the reader sees, its reasons and remedies."""
     advisory = one.advisory
     both = "" if old is None or not _concerned_too(advisory, old) else " (in both)"
     yield f"{advisory.id} {advisory.kind.value}{both}: {advisory.title}"

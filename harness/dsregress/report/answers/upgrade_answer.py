@@ -9,10 +9,11 @@ import msgspec
 from dsregress.advice.card_rooms import CardRoom
 from dsregress.advice.upgrade_judgement import Upgrade, UpgradeJudgement, UpgradeVerdict
 from dsregress.advisories.auditing import StatedJob
+from dsregress.advisories.matching import Matched
 from dsregress.advisories.upgrading import UpgradeAnswer, Verdict
 from dsregress.compare import ProblemKind
 from dsregress.model import AXES, split_workload
-from dsregress.report.answers.audit_answer import reason_sections, upgrade_sections
+from dsregress.report.answers.audit_answer import advisory_lines, reason_sections, upgrade_sections
 from dsregress.report.card_room_text import room_text
 from dsregress.report.context import ReportContext, report_context
 from dsregress.report.plain_text import indented_plain, plain
@@ -28,12 +29,15 @@ class UpgradeAnswers(msgspec.Struct, frozen=True, kw_only=True):
     measured: Upgrade
     is_named: bool = False  #: the reader named what was measured, so it counts beside the advisories
     advised: UpgradeAnswer | None = None
+    concerned: tuple[Matched, ...] = ()  #: faults that the job has with the release that it keeps
     old: StatedJob
     new: StatedJob
 
     @property
     def deciding(self) -> list[UpgradeVerdict | Verdict]:
         """The verdicts that count."""
+        if self.concerned:
+            return [UpgradeVerdict.NO]
         return [*([self.advised.verdict] if self.advised is not None else []), *self.measured_deciding]
 
     @property
@@ -84,6 +88,8 @@ def upgrade_line(one: UpgradeAnswers) -> str:
         line = upgrade_headline(one.advised, one.old, one.new)
     else:
         line = f"{_change(one.measured)}: {_verdict_words(one.measured)}"
+    if one.concerned:
+        line = f"{_change(one.measured)}: it is installed, with {plural(len(one.concerned), 'known fault')}"
     rooms = one.measured.judgement.fit_neither if one.is_named else ()
     return f"{line}; {_fit_neither_text(rooms[0])}" if rooms else line
 
@@ -102,6 +108,10 @@ def _answer_block(
     upgrade = one.measured
     command = commands.get(upgrade.package, "")
     yield upgrade_line(one)
+    for each in one.concerned:
+        yield from (f"  {line}" for line in advisory_lines(each, one.new))
+    if one.concerned:
+        return
     if one.advised is None:
         yield from _measured_lines(upgrade, command, pins)
         return

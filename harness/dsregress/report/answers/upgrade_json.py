@@ -49,7 +49,7 @@ def _fields(one: UpgradeAnswers, command: str) -> dict[str, Any]:
         "target": measured.target,
         "answer": upgrade_line(one),
         "verdicts": [verdict.value for verdict in one.deciding],
-        "against": [each.advisory.id for each in advised.against] if advised else [],
+        "against": [each.advisory.id for each in (advised.against if advised else one.concerned)],
         "conflicts": [each.text for each in advised.conflicts] if advised else [],
         "conditions": conditions_fields(advised) if advised else [],
         "instead": dict(advised.instead) if advised else {},
