@@ -129,14 +129,15 @@ def merged_facts(read: Iterable[Fact], said: Iterable[Fact] = ()) -> tuple[dict[
 
 def _either(conflict: Conflict) -> Fact:
     """Return the fact that two places state differently: one of their values."""
-    stated = (*_values_of(conflict.first), *_values_of(conflict.second))
+    stated = (*values_of(conflict.first.value), *values_of(conflict.second.value))
     values = dict.fromkeys(stand_in(conflict.first.name, value) for value in stated)
     source = f"{conflict.first.source}, or {conflict.second.source}"
     return Fact(name=conflict.first.name, value=OneOf(tuple(values)), source=source)
 
 
-def _values_of(fact: Fact) -> tuple[Any, ...]:
-    return fact.value.values if isinstance(fact.value, OneOf) else (fact.value,)
+def values_of(value: object) -> tuple[object, ...]:
+    """Return the values that a fact can have."""
+    return value.values if isinstance(value, OneOf) else (value,)
 
 
 def contradiction(said: Sequence[Fact]) -> tuple[Fact, Fact] | None:
@@ -208,7 +209,7 @@ def _with_consequences(known: Mapping[str, Fact]) -> dict[str, Fact]:
         before = len(found)
         for consequence in CONSEQUENCES:
             fact = found.get(consequence.fact)
-            followed = [] if fact is None else [consequence.follow_from(value) for value in _values_of(fact)]
+            followed = [] if fact is None else [consequence.follow_from(value) for value in values_of(fact.value)]
             if fact is None or not followed or any(one != followed[0] for one in followed):
                 continue
             for other, value in followed[0].items():

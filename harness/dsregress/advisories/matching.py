@@ -16,8 +16,11 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from dsregress.advisories.advisory import Advisory, FactCondition, Remedy
-from dsregress.advisories.job_facts import FACTS, OneOf, stand_in
+from dsregress.advisories.job_facts import FACTS, OneOf, stand_in, values_of
 from dsregress.versions.declared_requirements import releases_within
+
+#: Packages that train by their own programs.
+FRAMEWORKS = ("llamafactory", "openrlhf")
 
 
 class Match(Enum):
@@ -35,7 +38,9 @@ class KnownJob(msgspec.Struct, frozen=True, kw_only=True):
     versions: Mapping[str, str]  #: of the packages of its stack
     facts: Mapping[str, Any] = {}  #: fact -> value, or `OneOf`
     absent: frozenset[str] = frozenset()  #: packages that are known not to be installed
-    ranges: Mapping[str, str] = {}  #: of packages whose release is not known but for its bounds
+    ranges: Mapping[
+        str, str
+    ] = {}  #: of packages whose release is not known but for its bounds, of which there may be none
 
     def changed(self, versions: Mapping[str, str] = {}, facts: Mapping[str, Any] = {}) -> KnownJob:
         """Return the job with other releases and other values of facts."""
@@ -176,7 +181,7 @@ def _release_part(package: str, affected: tuple[str, ...], unaffected: tuple[str
     version = job.versions.get(package)
     if version is None:
         answers = {is_affected(one, affected, unaffected) for one in _releases_left(package, affected, unaffected, job)}
-        part.free = package in job.absent or answers == {False}
+        part.free = package in job.absent or _is_other_framework(package, job) or answers == {False}
         if not part.free and answers != {True}:
             part.open_packages.append(package)
         return part
@@ -186,6 +191,11 @@ def _release_part(package: str, affected: tuple[str, ...], unaffected: tuple[str
         part.is_remote = True not in _beside(version, affected, unaffected)
     part.free = answer is False
     return part
+
+
+def _is_other_framework(package: str, job: KnownJob) -> bool:
+    """Return True for a framework, a program of its own, that neither the job's packages nor its facts name."""
+    return package in FRAMEWORKS and package not in job.ranges and package not in values_of(job.facts.get("framework"))
 
 
 def _releases_left(package: str, affected: tuple[str, ...], unaffected: tuple[str, ...], job: KnownJob) -> list[str]:

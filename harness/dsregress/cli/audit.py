@@ -153,9 +153,6 @@ def audit_command(packages: AuditedPackages, job: JobOptions, ignored: tuple[str
     found, versions = _found_and_wanted(packages, settings, advisories)
     observed = _observed(settings, found, job) if run.is_observed else []
     old = stated_job(job, found, observed=observed)
-    if versions is not None and old.going_to(versions).versions == old.versions and not packages.against:
-        print_note("no package changes: the job is audited as it is")
-        versions = None
     if versions is None:
         audit = audit_job(advisories, old.job, left_out)
         write_answer(
@@ -198,7 +195,11 @@ def _found_and_wanted(
     NothingMeasured."""
     if not packages.against:
         found = installed_packages(packages.sources, packages.python, advisories, settings)
-        return found, _target_versions(packages.targets, found) if packages.targets else None
+        wanted = _target_versions(packages.targets, found) if packages.targets else None
+        if wanted is not None and wanted.items() <= found.versions.items():
+            print_note("no package changes: the job is audited as it is")
+            wanted = None
+        return found, wanted
     here = installed_packages(packages.sources, None, advisories, settings)
     files = packages.sources or tuple(str(Path(settings.root, file)) for file in settings.job.files)
     if not files:

@@ -108,13 +108,8 @@ def recommend_command(
     """
     settings = options.load_settings(results=results, fail_on=fail_on)
     package = targets.varied_package(settings)
-    if pinned.sources and scenario is not None:
-        hint = "name one of them: -r FILE is a job of your own, and SCENARIO one that was measured"
-        raise UsageError(f"{scenario} and -r", where="command line", hint=hint)
-    if pinned.sources and fail_on is not None:
-        what, hint = "--fail-on and -r", "leave it out: it counts findings of what was measured, and -r reads none"
-        raise UsageError(what, where="command line", hint=hint)
     if pinned.sources:
+        _check_own_job(scenario, fail_on)
         return _recommend_for_job(pinned.sources, pinned.job, stacks, settings, json_file)
     scenario = available_workloads.measured_workload(scenario, pinned.job.program, settings)
     declared = declared_scenario(settings, scenario)
@@ -142,6 +137,16 @@ def recommend_command(
         (json_file, lambda: recommend_report.advice_json(advice, lines)),
     )
     return exit_code_of_advice(advice)
+
+
+def _check_own_job(scenario: str | None, fail_on: tuple[str, ...] | None) -> None:
+    """Raise UsageError for what a job of one's own does not take."""
+    if scenario is not None:
+        hint = "name one of them: -r FILE is a job of your own, and SCENARIO one that was measured"
+        raise UsageError(f"{scenario} and -r", where="command line", hint=hint)
+    if fail_on is not None:
+        what, hint = "--fail-on and -r", "leave it out: it counts findings of what was measured, and -r reads none"
+        raise UsageError(what, where="command line", hint=hint)
 
 
 def _package_of_results(known: Sequence[str], package: str, stacks: options.StackOptions) -> str:

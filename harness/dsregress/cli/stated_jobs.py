@@ -126,7 +126,9 @@ class FoundPackages:
         self.where = where
         self.versions = {name: version for one in packages for name, version in one.versions.items()}
         self.unknown = {name: why for one in packages for name, why in one.unknown.items() if name not in self.versions}
-        self.ranges = {name: one.ranges[name] for one in packages for name in self.unknown.keys() & one.ranges.keys()}
+        self.ranges = dict.fromkeys(self.unknown, "") | {
+            name: bounds for one in packages for name, bounds in one.ranges.items() if name in self.unknown
+        }
         self.known = known_packages(advisories)
         self.absent: frozenset[str] = frozenset()
         if any(one.is_whole for one in packages):
@@ -200,7 +202,7 @@ def installed_packages(
         hint = "use the output of `pip freeze`" if python is None else "name the environment that trains"
         raise NothingMeasured(what, where=found.where, hint=hint)
     for name in sorted(found.known & found.unknown.keys()):
-        if name in found.ranges:
+        if found.ranges[name]:
             print_note(f"{name} {found.ranges[name]}: not pinned, so that only what all these releases share is known")
         else:
             print_note(f"{name}: {found.unknown[name]}, so that its release is not known")

@@ -106,6 +106,15 @@ def test_a_range_has_the_answer_of_all_its_releases_if_that_is_one(bounds: str, 
     assert match_advisory(one, ranged.changed(versions={"torch": "2.9.1"})).match is Match.FREE
 
 
+def test_a_framework_that_nothing_names_is_not_used() -> None:
+    one = advisory(partners={"openrlhf": (["0.8.5"], ["0.11.2"])})
+    assert match_advisory(one, job()).match is Match.FREE
+    assert match_advisory(one, job(framework="trl")).match is Match.FREE
+    assert match_advisory(one, job(framework="openrlhf")).open_packages == ("openrlhf",)
+    unpinned = KnownJob(versions={"deepspeed": "0.17.0"}, ranges={"openrlhf": ""})  # by a path or a commit
+    assert match_advisory(one, unpinned).open_packages == ("openrlhf",)
+
+
 def test_zero_is_not_no_and_one_is_not_yes() -> None:
     one = advisory(needs={"offload_optimizer": ([True], [False])})
     assert match_advisory(one, job(offload_optimizer=1)).match is Match.UNKNOWN

@@ -384,6 +384,7 @@ def test_openrlhf_writes_deepspeeds_configuration_by_its_options(tmp_path: Path)
     )
     found = stated(facts_of_line(line, tmp_path)[0])
     assert found == {
+        "framework": "openrlhf",
         "task": "ppo",
         "integration": "none",
         "scheduler": "none",
@@ -400,6 +401,7 @@ def test_openrlhf_writes_deepspeeds_configuration_by_its_options(tmp_path: Path)
     }
     more = "deepspeed --module openrlhf.cli.train_sft --max_norm 0.5 --gradient_checkpointing "
     assert stated(facts_of_line(more + "--gradient_checkpointing_use_reentrant", tmp_path)[0]) == {
+        "framework": "openrlhf",
         "task": "sft",
         "integration": "none",
         "scheduler": "none",

@@ -388,7 +388,7 @@ def llamafactory_pins(tmp_path: Path) -> str:
 
 def test_what_a_job_gains_by_a_package_is_known_of_that_package(tmp_path: Path) -> None:
     pins = tmp_path / "pins.txt"
-    pins.write_text("deepspeed==0.16.4\ntransformers==4.52.4\nllamafactory==0.9.3\nnumpy==1.26.4\n")
+    pins.write_text("deepspeed==0.16.4\ntransformers==4.52.4\nllamafactory==0.9.3\nnumpy==1.26.4\npyarrow==26.0.1\n")
     said = CliRunner().invoke(cli, ["audit", "-r", str(pins), "--to", "llamafactory==0.9.4"])
     assert "DSR-2026-0081" in said.stdout
     assert "no advisory is known to be about llamafactory" not in said.stdout

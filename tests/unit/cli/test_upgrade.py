@@ -239,7 +239,7 @@ def test_what_a_lock_does_not_have_is_not_asked_for(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("package", "version"), [("vllm", "0.12.0"), ("trl", "latest")])
 def test_a_package_that_only_advisories_know_can_be_upgraded(package: str, version: str) -> None:
-    said = say("deepspeed==0.17.1\ntrl==0.19.0\nvllm==0.9.2\n", "--to", f"{package}=={version}")
+    said = say("deepspeed==0.17.1\ntrl==0.19.0\nvllm==0.9.2\nopenrlhf==0.8.5\n", "--to", f"{package}=={version}")
     assert re.match(rf"{package} [\d.]+ -> [\d.]+: no known problem", said.stdout)
 
 

@@ -7,7 +7,14 @@ from collections.abc import Iterable
 from dsregress.advice.diagnosis.crash import Crash
 from dsregress.advisories.advisory import Advisory, AdvisoryKind, RaisedError
 from dsregress.advisories.job_facts import OneOf
-from dsregress.advisories.matching import KnownJob, Match, Matched, match_advisory, packages_of_advisory
+from dsregress.advisories.matching import (
+    FRAMEWORKS,
+    KnownJob,
+    Match,
+    Matched,
+    match_advisory,
+    packages_of_advisory,
+)
 from dsregress.advisories.raised_errors import has_message, is_telling
 
 _TAKES_MEMORY = frozenset((AdvisoryKind.OUT_OF_MEMORY, AdvisoryKind.LEAKS))
@@ -42,6 +49,8 @@ def job_of_crash(crash: Crash, stated: KnownJob = _NO_JOB) -> KnownJob:
     """Return the job that a crash is of: what its text says, and what else is stated."""
     stages = crash.zero_stages
     facts = {"zero_stage": OneOf(stages)} if stages and "zero_stage" not in stated.facts else {}
+    if "framework" not in stated.facts:  # an error may be of any
+        facts["framework"] = OneOf(FRAMEWORKS)
     return stated.changed(versions=crash.versions, facts=facts)
 
 

@@ -38,7 +38,7 @@ class Document:
         absent = "" if self.get(key) is not None else "no "
         return Fact(name=name, value=value, source=f"{self.file}: {absent}{self._dashes}{key}")
 
-    def usual(self, name: str, value: Any, key: str) -> Fact:
+    def usual(self, name: str, value: object, key: str) -> Fact:
         """Return a fact that a key states unless another place says otherwise."""
         return msgspec.structs.replace(self.fact(name, value, key), yields=True)
 

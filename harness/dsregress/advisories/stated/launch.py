@@ -81,6 +81,7 @@ def _facts(line: LaunchLine, folder: Path, absent: list[str]) -> Iterator[Fact]:
     yield from program_source.facts_of_source(source, line.program)
     if line.launcher in ("trl", "llamafactory-cli"):
         yield Fact(name="trainer", value=True, source=f"{LINE}: {line.launcher}")
+        yield Fact(name="framework", value=line.launcher.removesuffix("-cli"), source=f"{LINE}: {line.launcher}")
         if line.launcher == "trl" and line.program in ("sft", "dpo", "grpo", "gkd", "reward"):
             yield Fact(name="task", value=line.program, source=f"{LINE}: trl {line.program}")
 

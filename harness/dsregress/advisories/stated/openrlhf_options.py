@@ -31,6 +31,7 @@ def facts_of_openrlhf(module: str, document: Document) -> Iterator[Fact]:
     source = f"{document.file}: {module}"
     if (task := _TASKS.get(module.rpartition(".")[2])) is not None:
         yield Fact(name="task", value=task, source=source)
+    yield Fact(name="framework", value="openrlhf", source=source)
     yield Fact(name="integration", value="none", source=source)
     yield Fact(name="scheduler", value="none", source=source)
     yield Fact(name="optimizer", value="passed", source=source)

@@ -27,8 +27,8 @@ _CALLS = ("safe_get_full_grad", "safe_get_full_fp32_param", "safe_set_full_grad"
 
 def facts_of_source(text: str, file: str) -> Iterator[Fact]:
     """Yield the facts that the source states; none if it is no Python of this version."""
-    tree = _parsed(text)
-    called = _called(tree)
+    tree = _parsed_program(text)
+    called = _called_names(tree)
     imported = {
         alias.asname or alias.name: node.module or ""
         for node in ast.walk(tree)
@@ -42,6 +42,7 @@ def facts_of_source(text: str, file: str) -> Iterator[Fact]:
         if last.endswith("Trainer") and package in _TRAINER_PACKAGES and last != "PPOTrainer":
             yield Fact(name="trainer", value=True, source=source)
         if last in _TASKS and package == "trl":
+            yield Fact(name="framework", value="trl", source=source)
             yield Fact(name="task", value=_TASKS[last], source=source)
         if last in _CALLS:
             yield Fact(name=last, value=True, source=source)
@@ -51,10 +52,10 @@ def facts_of_source(text: str, file: str) -> Iterator[Fact]:
 
 def reads_options(text: str) -> bool:
     """Return True if the options of its line are all that a program gives its trainer."""
-    return any(name.rpartition(".")[2] in _OPTION_PARSERS for name in _called(_parsed(text)))
+    return any(name.rpartition(".")[2] in _OPTION_PARSERS for name in _called_names(_parsed_program(text)))
 
 
-def _parsed(text: str) -> ast.Module:
+def _parsed_program(text: str) -> ast.Module:
     """Return the program; an empty one if it is no Python of this version."""
     try:
         return ast.parse(text)
@@ -62,7 +63,7 @@ def _parsed(text: str) -> ast.Module:
         return ast.Module(body=[], type_ignores=[])
 
 
-def _called(tree: ast.Module) -> list[str]:
+def _called_names(tree: ast.Module) -> list[str]:
     return list(dict.fromkeys(_name(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)))
 
 

@@ -67,8 +67,11 @@ def facts_of_trainer(document: Document) -> Iterator[Fact]:
             yield document.fact("task", _TASKS[task] or task, key)
     if is_of_llamafactory(document) and document.get("stage") != "ppo":
         yield Fact(name="trainer", value=True, source=f"{document.file}: LLaMA-Factory's settings")
+    if is_of_llamafactory(document):
+        yield Fact(name="framework", value="llamafactory", source=f"{document.file}: LLaMA-Factory's settings")
     elif is_of_axolotl(document):
         yield Fact(name="trainer", value=True, source=f"{document.file}: axolotl's settings")
+        yield Fact(name="framework", value="axolotl", source=f"{document.file}: axolotl's settings")
 
 
 def _sharding(document: Document) -> Iterator[Fact]:

@@ -10,7 +10,7 @@ import msgspec
 from dsregress.advisories.advisory import Advisory, AdvisoryKind, FactCondition, Remedy, Ruling
 from dsregress.advisories.effects import decides, ends_the_job, is_cost, is_grave
 from dsregress.advisories.job_facts import COMMON_FACTS, CONSEQUENCES, FACTS, STAND_INS, OneOf
-from dsregress.advisories.matching import condition_text, known_packages
+from dsregress.advisories.matching import FRAMEWORKS, condition_text, known_packages
 from dsregress.advisories.remedy_choice import is_another_job
 from dsregress.model import AXES
 from dsregress.report import urls
@@ -38,6 +38,7 @@ def audit_data(advisories: Sequence[Advisory]) -> dict[str, Any]:
         ],
         "stand_ins": msgspec.to_builtins(STAND_INS),
         "common": COMMON_FACTS,
+        "frameworks": FRAMEWORKS,
         "packages": sorted(known_packages(used)),
         "axes": AXES,
         "requirements": known_requirements(),

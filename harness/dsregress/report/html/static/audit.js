@@ -102,10 +102,13 @@ globalThis.dsregressAudit = (() => {
     for (let before = -1; before < Object.keys(found).length; ) {
       before = Object.keys(found).length;
       for (const { fact, of, but, then, same } of data.consequences) {
-        if (!(fact in found) || valuesOf(found[fact]).length !== 1) continue;
-        const [value] = valuesOf(found[fact]);
-        if (of ? !of.includes(value) : (but || []).includes(value)) continue;
-        const follows = { ...then, ...Object.fromEntries(same.map((other) => [other, value])) };
+        if (!(fact in found)) continue;
+        const followFrom = (value) => {
+          if (of ? !of.includes(value) : (but || []).includes(value)) return {};
+          return { ...then, ...Object.fromEntries(same.map((other) => [other, value])) };
+        };
+        const [follows, ...others] = valuesOf(found[fact]).map(followFrom);
+        if (!follows || others.some((one) => JSON.stringify(one) !== JSON.stringify(follows))) continue;
         for (const [other, own] of Object.entries(follows)) if (!(other in found)) found[other] = own;
       }
     }
@@ -169,9 +172,11 @@ globalThis.dsregressAudit = (() => {
     } else if (answers.some(([, answer]) => answer !== true)) own.open.push(condition);
     return own;
   };
-  const releasePart = ({ package: name, affected, unaffected }, job) => {
+  const releasePart = (data, { package: name, affected, unaffected }, job) => {
     const own = part();
     const version = job.versions[name];
+    const isOtherFramework = data.frameworks.includes(name) && !valuesOf(job.facts.framework).includes(name);
+    if (version === undefined && isOtherFramework) return { ...own, free: true };
     if (version === undefined) return { ...own, packages: [name] };
     const answer = isAffected(version, affected, unaffected);
     if (answer === null) {
@@ -192,8 +197,8 @@ globalThis.dsregressAudit = (() => {
     const whole = part();
     for (const condition of advisory.conditions) add(whole, factPart(data, condition, job));
     if (!whole.free) {
-      add(whole, anyOf(advisory.ranges.map((one) => releasePart(one, job))));
-      for (const partner of advisory.partners) add(whole, releasePart(partner, job));
+      add(whole, anyOf(advisory.ranges.map((one) => releasePart(data, one, job))));
+      for (const partner of advisory.partners) add(whole, releasePart(data, partner, job));
     }
     const match = matchOf(whole);
     if (whole.free) return { advisory, match, open: [], packages: [], notRun: [], besideAffected: false };
