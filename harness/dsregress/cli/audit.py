@@ -32,6 +32,7 @@ from dsregress.cli.stated_jobs import (
     packages_before,
     releases_of_goal,
     stated_job,
+    uses_deepspeed,
 )
 from dsregress.config.settings import Settings
 from dsregress.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION, UsageError
@@ -259,16 +260,18 @@ def measuring_command(
     """Return the command that measures the upgrade, beside the releases that the job keeps. What is too old to be measured
     is left out. Several packages that change are measured as they go together. A command without a program takes the one
     that is configured. ``known`` are the packages that advisories know, whose releases matter."""
-    mine = {name: version for name, version in new.versions.items() if name in AXES or name in known}
+    changing = {name for name, version in new.versions.items() if old.versions.get(name) != version}
+    mine = {name: version for name, version in new.versions.items() if name in {*AXES, *known, *changing}}
     releases: Mapping[str, list[str]] = {
         name: [one for one in (old.versions[name], version) if not is_too_old(name, one)]
         for name, version in mine.items()
-        if name in old.versions and old.versions[name] != version
+        if name in old.versions and name in changing
     }
     releases = {name: found for name, found in releases.items() if found}
     line = masked_launch_line(program.line) if program is not None and not is_configured else ""
     is_together = len(releases) > 1 and len(packages.sources) == 1 and packages.targets
-    if not is_configured and (is_together or not releases.keys() <= {*AXES}):  # no scenario here stands for the job
+    is_of_scenario = releases.keys() <= {*AXES} and uses_deepspeed(old)
+    if not is_configured and (is_together or not is_of_scenario):  # no scenario here stands for the job
         line = line or OPEN_LAUNCH_LINE
     if is_together:
         return commands.upgrade_together(packages.sources[0], packages.targets, line)

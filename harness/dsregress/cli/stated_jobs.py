@@ -110,6 +110,12 @@ def releases_of_goal(
     return found
 
 
+def uses_deepspeed(job: StatedJob) -> bool:
+    """Return True unless a job is known to train without DeepSpeed, of which the scenarios here are."""
+    used = job.facts.get("deepspeed")
+    return "deepspeed" in job.versions and (used is None or used.value is not False)
+
+
 def kept_releases(versions: Mapping[str, str], changing: Collection[str]) -> dict[str, list[str]]:
     """Return the releases that a measurement beside those of ``changing`` packages takes: of an axis, one that is known."""
     return {

@@ -38,6 +38,7 @@ from dsregress.cli.stated_jobs import (
     kept_releases,
     releases_of_goal,
     stated_job,
+    uses_deepspeed,
 )
 from dsregress.cli.stored_results import Way, way
 from dsregress.config.settings import Settings
@@ -54,6 +55,7 @@ from dsregress.versions.declared_requirements import known_requirements, newest_
 from dsregress.versions.installed import InstalledPackages
 from dsregress.wording import commands
 from dsregress.wording.quantities import listing, plural
+from dsregress.wording.workload_words import OPEN_LAUNCH_LINE
 
 
 @click.command("upgrade")
@@ -146,16 +148,20 @@ def upgrade_command(
     upgrades = [
         _judge_upgrade(evidence, package, found.versions[package], goals[package], one) for package, one in ways.items()
     ]
-    missing = {
-        one.package: _measuring_command(one, under_test, scenario, {name: found.versions[name] for name in mine})
-        for one in upgrades
-        if one.verdict is UpgradeVerdict.UNKNOWN
-    }
     unchecked = _unchecked(upgrades, packages, found)
     stated = []
     if declared is not None and job.program is None:  # a program's line states its facts
         stated = _facts_of_scenario(str(scenario), declared, upgrades)
     mine_stated = stated_job(job, FoundPackages([found], read_advisories(), source), stated)
+    of_scenarios = {*AXES} if uses_deepspeed(mine_stated) else set()
+    installed_here = {package: found.versions[package] for package in mine}
+    missing = {
+        one.package: _measuring_command(
+            one, under_test, scenario, is_own=not is_named and one.package not in of_scenarios, installed=installed_here
+        )
+        for one in upgrades
+        if one.verdict is UpgradeVerdict.UNKNOWN
+    }
     advisories = heeded_advisories(settings)
     changing = {one: goal for one, goal in goals.items() if goal not in (LATEST, found.versions[one])}
     answers = _upgrade_answers(advisories, mine_stated, upgrades, is_named=is_named, together=changing)
@@ -165,7 +171,6 @@ def upgrade_command(
         (json_file, lambda: upgrade_json.upgrades_json(answers, together, missing, unchecked)),
     )
     if measure:
-        installed_here = {package: found.versions[package] for package in mine}
         workload = WorkloadOptions(scenario=None if job.program else scenario, variant=BASE_VARIANT, device=None)
         return measure_changes(settings, installed_here, goals, workload, job.program)
     return exit_code_of_upgrades(answers, together)
@@ -192,6 +197,8 @@ def exit_code_of_upgrades(answers: Iterable[UpgradeAnswers], together: TogetherA
     if any(one.concerned for one in answers):
         return EXIT_REGRESSION
     verdicts = {verdict.name for one in answers for verdict in one.measured_deciding}
+    if together is not None:  # which has a word for packages of which nothing is known
+        verdicts.discard(UpgradeVerdict.UNKNOWN.name)
     advised = [one.advised for one in answers if one.advised is not None] if together is None else [together.advised]
     verdicts |= {one.verdict.name for one in advised}
     if verdicts & {UpgradeVerdict.NO.name, UpgradeVerdict.IF_SET.name}:
@@ -342,11 +349,16 @@ def _judge_upgrade(evidence: _StoredEvidence, package: str, version: str, goal: 
     return upgrade_judgement.judge_upgrade(comparison, package, found.target, evidence.card)
 
 
-def _measuring_command(one: Upgrade, under_test: str, scenario: str | None, installed: Mapping[str, str]) -> str:
-    """Return the command that measures the way of one package, beside the other ones that are ``installed``."""
+def _measuring_command(
+    one: Upgrade, under_test: str, scenario: str | None, *, is_own: bool, installed: Mapping[str, str]
+) -> str:
+    """Return the command that measures the way of one package, beside the other ones that are ``installed``: on a program of
+    the user if no scenario stands for the job."""
     baseline = one.installed if one.package == under_test else f"{one.package}=={one.installed}"
     releases = {one.package: [one.installed, one.target], **kept_releases(installed, (one.package,))}
-    return commands.regress(releases=releases, baseline=baseline, scenario=scenario or "")
+    return commands.regress(
+        releases=releases, baseline=baseline, scenario=scenario or "", program=OPEN_LAUNCH_LINE if is_own else ""
+    )
 
 
 def _unchecked(upgrades: Sequence[Upgrade], packages: Sequence[str], found: InstalledPackages) -> list[str]:

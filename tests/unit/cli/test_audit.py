@@ -394,6 +394,16 @@ def test_what_a_job_gains_by_a_package_is_known_of_that_package(tmp_path: Path) 
     assert "no advisory is known to be about llamafactory" not in said.stdout
 
 
+def test_the_command_that_measures_varies_what_changes_whether_advisories_know_it_or_not(tmp_path: Path) -> None:
+    pins = tmp_path / "pins.txt"
+    pins.write_text("deepspeed==0.16.4\ndatasets==4.0.0\n")
+    said = CliRunner().invoke(cli, ["audit", "-r", str(pins), "--to", "datasets==4.7.0"])
+    assert (
+        "measure it: dsregress regress --with datasets=4.0.0,4.7.0 --deepspeed 0.16.4 --baseline datasets=="
+        in said.stdout
+    )
+
+
 def test_the_command_that_measures_names_all_that_advisories_know_of(llamafactory_pins: str) -> None:
     said = CliRunner().invoke(cli, ["audit", "-r", llamafactory_pins, "--to", "llamafactory==0.9.5"])
     assert (

@@ -283,3 +283,33 @@ def test_a_release_that_stays_is_no_yes_if_the_job_has_a_fault_with_it(tmp_path:
     assert (found["verdicts"], found["against"]) == (["no"], ["DSR-2026-0002"])
     fine = say(pins, "--to", "0.18.2", "--set", "zero_stage=3")
     assert (fine.return_value, fine.stdout.splitlines()[0]) == (0, "deepspeed 0.18.2: yes, it is installed")
+
+
+@pytest.mark.parametrize(
+    ("words", "command"),
+    [
+        (
+            ("--to", "99.0.0"),
+            "measure it, with a dsregress that knows deepspeed 99.0.0: dsregress regress --deepspeed ",
+        ),
+        (("--to", "trl==0.25.0"), " --baseline trl==0.24.0 --program 'YOUR LAUNCH LINE'\n"),
+        (("--to", "0.18.9", "--set", "deepspeed=no"), " --baseline 0.18.2 --program 'YOUR LAUNCH LINE'\n"),
+    ],
+)
+def test_what_is_to_be_measured_is_the_readers_own_unless_a_scenario_stands_for_it(
+    words: tuple[str, ...], command: str, tmp_path: Path
+) -> None:
+    said = say("deepspeed==0.18.2\ntrl==0.24.0\n", *words, "--results", str(tmp_path))
+    assert command in said.stdout
+
+
+def test_the_same_question_has_the_same_exit_code_in_audit_and_upgrade(tmp_path: Path) -> None:
+    old, new = tmp_path / "old.txt", tmp_path / "new.txt"
+    old.write_text("deepspeed==0.18.2\npeft==0.18.0\ndatasets==4.0.0\n")
+    new.write_text("deepspeed==0.19.8\npeft==0.21.2\ndatasets==5.2.0\n")
+    facts = ("--set", "zero_stage=3", "--set", "gradient_clipping=1")
+    codes = [
+        CliRunner().invoke(cli, [*words, str(old), "--to", str(new), *facts], standalone_mode=False).return_value
+        for words in (["audit", "-r"], ["upgrade", "--from"])
+    ]
+    assert codes == [0, 0]

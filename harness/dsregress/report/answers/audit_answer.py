@@ -65,8 +65,7 @@ def audit_headline(audit: Audit) -> str:
         found = f"none of {plural(audit.total, 'advisory', 'advisories')} is known to concern this job"
     open_ones = sum(len(one.matched) for one in audit.questions)
     found += f"; {open_ones} more may, by what was not stated" if open_ones else ""
-    apart = [one for one in audit.conflicts if not one.declared]
-    return f"{apart[0].text}; {found}" if apart else found
+    return f"{audit.conflicts[0].text}; {found}" if audit.conflicts else found
 
 
 def upgrade_text(answer: UpgradeAnswer, audit: Audit, old: StatedJob, new: StatedJob, command: str) -> str:
@@ -75,13 +74,13 @@ def upgrade_text(answer: UpgradeAnswer, audit: Audit, old: StatedJob, new: State
     sections = [
         [upgrade_headline(answer, old, new)],
         *upgrade_sections(answer, old, new),
-        [f"{_measure_words(old, new)}: {command}"] if is_for_measuring(answer) else [],
+        [f"{measure_words(old, new)}: {command}"] if is_for_measuring(answer) else [],
         [*_closing(audit, new, len(answer.not_run))],
     ]
     return _joined(sections)
 
 
-def _measure_words(old: StatedJob, new: StatedJob) -> str:
+def measure_words(old: StatedJob, new: StatedJob) -> str:
     """Return what to do with the command that measures: first get a harness that knows the releases."""
     targets = {name: version for name, version in new.versions.items() if old.versions.get(name) != version}
     newer = [f"{name} {one}" for name, one in targets.items() if name in AXES and one not in known_releases(name)]

@@ -13,7 +13,7 @@ from dsregress.advisories.matching import Matched
 from dsregress.advisories.upgrading import UpgradeAnswer, Verdict
 from dsregress.compare import ProblemKind
 from dsregress.model import AXES, split_workload
-from dsregress.report.answers.audit_answer import advisory_lines, reason_sections, upgrade_sections
+from dsregress.report.answers.audit_answer import advisory_lines, measure_words, reason_sections, upgrade_sections
 from dsregress.report.card_room_text import room_text
 from dsregress.report.context import ReportContext, report_context
 from dsregress.report.plain_text import indented_plain, plain
@@ -113,13 +113,13 @@ def _answer_block(
     if one.concerned:
         return
     if one.advised is None:
-        yield from _measured_lines(upgrade, command, pins)
+        yield from _measured_lines(one, command, pins)
         return
     sections = upgrade_sections if is_alone else reason_sections
     for lines in sections(one.advised, one.old, one.new):
         yield from (f"  {line}" for line in lines)
     yield f"  measured here: {_measured_text(one)}"
-    yield from (f"  {line}" for line in _measured_lines(upgrade, command, pins))
+    yield from (f"  {line}" for line in _measured_lines(one, command, pins))
 
 
 def _measured_text(one: UpgradeAnswers) -> str:
@@ -134,7 +134,8 @@ def _measured_text(one: UpgradeAnswers) -> str:
     return plural(len(upgrade.judgement.met), "difference for the worse", "differences for the worse")
 
 
-def _measured_lines(upgrade: Upgrade, command: str, pins: Mapping[str, str]) -> Iterator[str]:
+def _measured_lines(one: UpgradeAnswers, command: str, pins: Mapping[str, str]) -> Iterator[str]:
+    upgrade = one.measured
     if upgrade.comparison is not None:
         context = report_context(upgrade.comparison)
         yield from _problem_blocks(context, upgrade.stack, upgrade.judgement)
@@ -142,7 +143,8 @@ def _measured_lines(upgrade: Upgrade, command: str, pins: Mapping[str, str]) -> 
             yield f"  in both: {counts_text(context, kept)}"
         yield f"  {_basis_text(upgrade, context, pins)}"
     if command:
-        yield f"  measure it: {command}"
+        target = one.old.going_to({upgrade.package: upgrade.target})
+        yield f"  {measure_words(one.old, target)}: {command}"
 
 
 def _change(upgrade: Upgrade) -> str:
