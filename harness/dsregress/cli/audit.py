@@ -19,17 +19,16 @@ from dsregress.cli import options
 from dsregress.cli.configured_job import completed_job, configured_program
 from dsregress.cli.ignored_advisories import ignored_ids
 from dsregress.cli.lines import print_note
-from dsregress.cli.named_files import read_named
 from dsregress.cli.options import JobOptions
 from dsregress.cli.output import write_answer
 from dsregress.cli.stated_jobs import (
     LATEST,
-    PACKAGES_HINT,
     FoundPackages,
     goal_release,
     installed_packages,
     kept_releases,
     packages_before,
+    packages_of_file,
     releases_of_goal,
     stated_job,
     uses_deepspeed,
@@ -40,7 +39,6 @@ from dsregress.model import AXES
 from dsregress.probe.border.masking import masked_launch_line
 from dsregress.report.answers import audit_answer, audit_comment, audit_json, audit_sarif
 from dsregress.run.available_workloads import Program
-from dsregress.versions import installed
 from dsregress.versions.releases import is_too_old, parsed_version
 from dsregress.wording import commands
 from dsregress.wording.workload_words import OPEN_LAUNCH_LINE
@@ -225,7 +223,7 @@ def _target_versions(targets: Sequence[str], found: FoundPackages) -> dict[str, 
     for text in targets:
         name, equals, spec = (part.strip() for part in text.partition("=="))
         if not equals and text != LATEST and parsed_version(text) is None:
-            packages = installed.read_packages(read_named(text, hint=PACKAGES_HINT), text)
+            packages = packages_of_file(text)
             mine = found.versions.keys() | found.ranges.keys() | found.known
             goals = releases_of_goal(text, packages, found.versions, found.ranges)
             wanted.update({name: version for name, version in goals.items() if name in mine})

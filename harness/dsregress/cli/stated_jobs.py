@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
@@ -39,8 +40,11 @@ def stated_job(
 ) -> StatedJob:
     """Return the job that options and files state. What was ``observed`` wins over what they state, but for what the reader
     says. Raise UsageError."""
-    read = [fact for file in job.configs for fact in facts_of_file(file, Path())]
+    read: list[Fact] = []
     for file in job.configs:
+        read += (stated := facts_of_file(file, Path()))
+        if not stated:
+            print_note(f"{file} states nothing that is known here: it has no key of DeepSpeed, accelerate or a trainer")
         for key, meant in misspelt_keys(file, Path()):
             print_note(f"{file}: DeepSpeed has no {key}, and ignores it; did you mean {meant}?")
     if job.program is not None:
@@ -151,6 +155,22 @@ class FoundPackages:
         ]
 
 
+def packages_of_file(source: str, within: Sequence[str] = ()) -> InstalledPackages:
+    """Return the packages of a file, with those of the files of requirements that it includes, beside it. ``within``
+    are the files that include it. Raise UsageError."""
+    name = STDIN if source == "-" else source
+    parts = [installed.read_packages(read_named(source, hint=PACKAGES_HINT), name)]
+    for file in parts[0].included:
+        place = os.path.join(os.path.dirname(source), file)
+        if place in (*within, source):
+            continue
+        if os.path.exists(place):
+            parts.insert(0, packages_of_file(place, (*within, source)))
+        else:
+            print_note(f"{name}: {file} is not here, so that what it pins is not known")
+    return installed.merged_packages(parts)
+
+
 def packages_before(files: Sequence[str], branch: str, settings: Settings) -> InstalledPackages:
     """Return the packages of these files at the last commit that the checked-out one shares with a branch. Raise
     UsageError, EnvironmentUnavailable."""
@@ -190,7 +210,9 @@ def installed_packages(
     given: dict[str, InstalledPackages] = {}
     for source in sources:
         name = STDIN if source == "-" else source
-        given[name] = installed.read_packages(read_named(source, hint=PACKAGES_HINT), name)
+        given[name] = packages_of_file(source)
+        for line in given[name].unread:
+            print_note(f"{name}: {line} is not read")
     if python is not None:
         from dsregress.envs import existing
 

@@ -28,7 +28,6 @@ from dsregress.cli.ignored_advisories import heeded_advisories
 from dsregress.cli.lines import print_note
 from dsregress.cli.measured_changes import measure_changes
 from dsregress.cli.named_cells import declared_scenario, workload_if_here
-from dsregress.cli.named_files import STDIN, read_named
 from dsregress.cli.options import JobOptions, WorkloadOptions
 from dsregress.cli.output import note_problems, write_answer
 from dsregress.cli.stated_jobs import (
@@ -36,6 +35,7 @@ from dsregress.cli.stated_jobs import (
     FoundPackages,
     goal_release,
     kept_releases,
+    packages_of_file,
     releases_of_goal,
     stated_job,
     uses_deepspeed,
@@ -261,16 +261,10 @@ def _facts_of_scenario(name: str, scenario: Scenario, upgrades: Iterable[Upgrade
     ]
 
 
-def _read_packages(source: str) -> InstalledPackages:
-    """Read the packages of a file. Raise UsageError."""
-    data = read_named(source, hint="name a requirements file or uv.lock, or - for stdin")
-    return installed.read_packages(data, STDIN if source == "-" else source)
-
-
 def _installed(source: str | None, settings: Settings) -> tuple[str, InstalledPackages]:
     """Return the installed packages, and their source by name: the file, or what is configured. Raise UsageError."""
     if source is not None:
-        return source, _read_packages(source)
+        return source, packages_of_file(source)
     configured = configured_packages(settings)
     if not configured:
         raise UsageError("no packages", where="command line", hint=f"give --from FILE, or configure {WHERE}")
@@ -296,7 +290,7 @@ def _goals(wanted: Sequence[str], under_test: str, found: InstalledPackages, sou
             specs = {**dict.fromkeys(mine, LATEST), **specs}
             continue
         if Path(text).is_file():
-            theirs = releases_of_goal(text, _read_packages(text), mine, found.ranges)
+            theirs = releases_of_goal(text, packages_of_file(text), mine, found.ranges)
             specs |= {one: theirs[one] for one in mine if one in theirs}
             continue
         package = str(canonicalize_name(name)) if equals else under_test

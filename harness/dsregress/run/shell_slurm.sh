@@ -3,8 +3,11 @@ nodes=
 while [ $# -gt 0 ]; do
     case $1 in
     --nodes=*) nodes=${{1#*=}} && shift ;;
-    -N) nodes=$2 && shift 2 ;;
-    -?) shift 2 ;;
+    -N | --nodes) nodes=$2 && shift 2 ;;
+    --*=*) shift ;;
+    # Those without a value; of one that may have a value it is given by `=`.
+    -[EHkOQuvlsXZ] | --label | --unbuffered | --overlap | --pty | --exclusive | --exact | --no-kill | --quiet | --verbose | --overcommit | --oversubscribe | --multi-prog | --immediate | --hold | --contiguous | --preserve-env | --disable-status | --requeue | --no-requeue | --wait-all-nodes | --spread-job | --wait | --use-min-nodes | --parsable) shift ;;
+    --* | -?) shift 2 ;;
     -*) shift ;;
     *) break ;;
     esac

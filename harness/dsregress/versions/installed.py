@@ -33,7 +33,8 @@ _FREEZE = "`pip freeze` prints what is installed"
 _NOT_PINNED, _OWN_CODE = "not pinned", "not a release"
 
 _EDITABLE = re.compile(r"(?:-e|--editable)(?:\s+|=)(?P<value>.+)")
-_OTHER_FILE = re.compile(r"(?:-r|-c|--requirement|--constraint)(?:\s*|=)\S.*")
+_INCLUDED = re.compile(r"(?:-r|--requirement)(?:\s*|=)(?P<file>\S.*)")
+_OTHER_FILE = re.compile(r"(?:-c|--constraint)(?:\s*|=)\S.*")
 #: Options of pip about the sources of packages, not about their selection.
 _OPTION = re.compile(
     r"-i|-f|--(?:index-url|extra-index-url|no-index|find-links|no-binary|only-binary|prefer-binary|require-hashes|pre|"
@@ -49,7 +50,8 @@ class InstalledPackages(msgspec.Struct, frozen=True, kw_only=True):
 
     versions: dict[str, str]  #: of those whose release is known
     unknown: dict[str, str]  #: the others -> why their release is not known
-    unread: tuple[str, ...]  #: lines that name another file
+    unread: tuple[str, ...]  #: lines that name another file, such as one of constraints
+    included: tuple[str, ...] = ()  #: files of requirements that it includes, as it names them
     ranges: dict[str, str] = {}  #: of those that are not known, whose releases a file bounds: ``>=2.5,<2.10``
     is_whole: bool = False  #: what is not among them is not installed, as for a lock
 
@@ -94,6 +96,7 @@ def merged_packages(parts: Iterable[InstalledPackages]) -> InstalledPackages:
         unknown=unknown,
         ranges={name: found for one in parts for name, found in one.ranges.items() if name in unknown},
         unread=tuple(line for one in parts for line in one.unread),
+        included=tuple(file for one in parts for file in one.included),
         is_whole=any(one.is_whole for one in parts),
     )
 
@@ -106,6 +109,7 @@ class _Found:
         self._unknown: dict[str, str] = {}
         self._ranges: dict[str, SpecifierSet] = {}
         self.unread: list[str] = []
+        self.included: list[str] = []
 
     def add(self, name: str, version: str) -> str:
         """Add a package. Return another release of it that was read before; empty if there was none."""
@@ -143,7 +147,13 @@ class _Found:
             for name, bounds in self._ranges.items()
             if unknown.get(name) == _NOT_PINNED and len(bounds)
         }
-        return InstalledPackages(versions=versions, unknown=unknown, unread=tuple(self.unread), ranges=ranges)
+        return InstalledPackages(
+            versions=versions,
+            unknown=unknown,
+            unread=tuple(self.unread),
+            included=tuple(self.included),
+            ranges=ranges,
+        )
 
 
 def _requirements(text: str, file: str) -> InstalledPackages:
@@ -200,7 +210,9 @@ def _read_option(line: str, number: int, where: str, found: _Found) -> None:
         egg = _EGG.search(editable["value"])
         name = egg["name"] if egg else editable["value"].rstrip("/").rpartition("/")[2].partition("[")[0]
         found.add_unknown(name, f"{_OWN_CODE}: editable")  # a checkout's folder mostly has its package's name
-    elif _OTHER_FILE.match(line):
+    elif (included := _INCLUDED.match(line)) and "://" not in line:
+        found.included.append(included["file"])
+    elif included or _OTHER_FILE.match(line):
         found.unread.append(f"{without_secrets(line)} (line {number})")
     elif not _OPTION.match(line):
         shown = without_secrets(line)
@@ -287,6 +299,7 @@ def _conda_environment(text: str, file: str) -> InstalledPackages:
         versions={**own.versions, **pip.versions},
         unknown={**own.unknown, **pip.unknown},
         unread=pip.unread,
+        included=pip.included,
         ranges=pip.ranges,
     )
 

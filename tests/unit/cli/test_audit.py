@@ -453,6 +453,23 @@ def test_a_goal_that_is_installed_already_is_the_audit_of_the_job_as_it_is(say: 
     assert same.stderr == "dsregress: no package changes: the job is audited as it is\n"
 
 
+def test_a_file_of_requirements_is_read_with_those_that_it_includes(tmp_path: Path) -> None:
+    (tmp_path / "base.txt").write_text("deepspeed==0.16.8\n-r all.txt\n")
+    (tmp_path / "all.txt").write_text("-r base.txt\n-r gone.txt\n-c bounds.txt\ntorch==2.9.1\n")
+    said = CliRunner().invoke(cli, ["audit", "-r", str(tmp_path / "all.txt"), "--to", "0.16.9"])
+    assert said.stdout.startswith("deepspeed 0.16.8 -> 0.16.9: ")
+    for note in ("gone.txt is not here, so that what it pins is not known", "-c bounds.txt (line 3) is not read"):
+        assert f"{tmp_path}/all.txt: {note}\n" in said.stderr
+
+
+def test_a_configuration_of_which_nothing_is_known_is_told(say: Say, tmp_path: Path) -> None:
+    (tmp_path / "foo.yaml").write_text("foo: 1\n")
+    said = say("--config", str(tmp_path / "foo.yaml"))
+    assert (
+        f"{tmp_path}/foo.yaml states nothing that is known here: it has no key of DeepSpeed, accelerate" in said.stderr
+    )
+
+
 def test_two_goals_of_one_package_are_refused(say: Say) -> None:
     with pytest.raises(UsageError, match="--to: two releases of deepspeed; ask for one upgrade at a time"):
         say("--to", "0.19.8", "--to", "deepspeed==0.18.9")

@@ -128,6 +128,14 @@ def test_a_job_of_slurm_is_its_first_task_on_as_many_nodes_as_it_asks_for(folder
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "options", ["--ntasks 16 --gres gpu:8", "--ntasks=16 --label --gres=gpu:8", "-n 16 -l --exclusive", "--nodes 2 -u"]
+)
+def test_options_of_slurms_are_no_program(folder: Path, options: str) -> None:
+    assert launch_of_shell(f"srun {options} python train.py --bf16", folder).line == "python train.py --bf16"
+
+
+@pytest.mark.slow
 def test_a_node_has_eight_cards_however_a_script_counts_them(folder: Path) -> None:
     for count in ("nvidia-smi -L", "nvidia-smi --query-gpu=name --format=csv,noheader", "nvidia-smi --list-gpus"):
         line = f"torchrun --nproc-per-node $({count} | wc -l) train.py"

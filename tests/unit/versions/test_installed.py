@@ -74,7 +74,7 @@ def test_markers_are_of_this_machine_and_other_files_are_named() -> None:
         "torch==2.4.0; sys_platform == 'win32'\ntorch==2.5.1; sys_platform != 'win32'\n\n-r base.txt\n-c more.txt"
     )
     assert found == InstalledPackages(
-        versions={"torch": "2.5.1"}, unknown={}, unread=("-r base.txt (line 4)", "-c more.txt (line 5)")
+        versions={"torch": "2.5.1"}, unknown={}, unread=("-c more.txt (line 5)",), included=("base.txt",)
     )
 
 
