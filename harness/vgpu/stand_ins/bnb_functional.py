@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -29,11 +30,9 @@ __all__ = [
     "dequantize_nf4",
     "gemv_4bit",
     "get_4bit_type",
-    "get_ptr",
     "int8_double_quant",
     "int8_vectorwise_dequant",
     "int8_vectorwise_quant",
-    "lib",
     "quantize_4bit",
     "quantize_blockwise",
     "quantize_fp4",
@@ -362,7 +361,7 @@ class _Library:
     copies): they write into a tensor of the caller's and allocate nothing (``csrc/pythonInterface.cpp``). What comes after
     the block size, the number of elements and in newer releases the stream, is the same for all of them."""
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Callable[..., None]:
         if name.startswith("__"):
             raise AttributeError(name)
         _, _, kind = name.partition("cdequantize_blockwise_")
@@ -377,9 +376,9 @@ def _not_in_library(name: str, *_: object) -> None:
 
 
 def _dequantize_into(
-    quant_type: str, code: torch.Tensor | None, A: torch.Tensor, absmax: torch.Tensor, out: torch.Tensor, *sizes: Any
+    quant_type: str, code: torch.Tensor | None, A: torch.Tensor, absmax: torch.Tensor, out: torch.Tensor, *sizes: object
 ) -> None:
-    blocksize = int(getattr(sizes[0], "value", sizes[0]))
+    blocksize = int(getattr(sizes[0], "value", sizes[0]))  # a ctypes.c_int, or a number
     if quant_type:
         dequantize_4bit(A.reshape(-1, 1), absmax=absmax, out=out, blocksize=blocksize, quant_type=quant_type)
     else:
@@ -387,6 +386,7 @@ def _dequantize_into(
 
 
 lib = _Library()
+__all__ += ["get_ptr", "lib"]
 
 
 # -- arithmetic of the kernels -----------------------------------------------------------------------------------------
