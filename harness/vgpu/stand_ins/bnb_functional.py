@@ -8,6 +8,7 @@ second one of 256. In 8 bits each row has an fp32 number.
 
 from __future__ import annotations
 
+import ctypes
 import dataclasses
 import functools
 import json
@@ -376,13 +377,19 @@ def _not_in_library(name: str, *_: object) -> None:
 
 
 def _dequantize_into(
-    quant_type: str, code: torch.Tensor | None, A: torch.Tensor, absmax: torch.Tensor, out: torch.Tensor, *sizes: object
+    quant_type: str,
+    code: torch.Tensor | None,
+    A: torch.Tensor,
+    absmax: torch.Tensor,
+    out: torch.Tensor,
+    blocksize: ctypes.c_int | int,
+    *_: object,
 ) -> None:
-    blocksize = int(getattr(sizes[0], "value", sizes[0]))  # a ctypes.c_int, or a number
+    size = blocksize if isinstance(blocksize, int) else blocksize.value
     if quant_type:
-        dequantize_4bit(A.reshape(-1, 1), absmax=absmax, out=out, blocksize=blocksize, quant_type=quant_type)
+        dequantize_4bit(A.reshape(-1, 1), absmax=absmax, out=out, blocksize=size, quant_type=quant_type)
     else:
-        dequantize_blockwise(A, absmax=absmax, code=code, out=out, blocksize=blocksize)
+        dequantize_blockwise(A, absmax=absmax, code=code, out=out, blocksize=size)
 
 
 lib = _Library()
