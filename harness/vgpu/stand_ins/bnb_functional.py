@@ -8,9 +8,11 @@ second one of 256. In 8 bits each row has an fp32 number.
 
 from __future__ import annotations
 
+import ctypes
 import dataclasses
 import functools
 import json
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -345,6 +347,53 @@ def int8_double_quant(
     largest = absolute.amax(dim=0, keepdim=False).float()
     by_column = torch.round(A.mul(127.0) / largest.unsqueeze(0)).to(torch.int8)
     return by_row, by_column, rows, largest.flatten().float(), columns
+
+
+# -- the compiled library, called with addresses -----------------------------------------------------------------------
+
+
+def get_ptr(A: torch.Tensor | None) -> torch.Tensor | None:
+    """Return the tensor itself, which stands for its address in calls of `lib`."""
+    return A
+
+
+class _Library:
+    """The functions of the package's shared library that others call by themselves (Unsloth's ``fast_dequantize``, and its
+    copies): they write into a tensor of the caller's and allocate nothing (``csrc/pythonInterface.cpp``). What comes after
+    the block size, the number of elements and in newer releases the stream, is the same for all of them."""
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        _, _, kind = name.partition("cdequantize_blockwise_")
+        dtype, _, quant_type = kind.partition("_")
+        if dtype not in ("fp32", "fp16", "bf16") or quant_type not in ("", *_VALUES):
+            return functools.partial(_not_in_library, name)
+        return functools.partial(_dequantize_into, quant_type)
+
+
+def _not_in_library(name: str, *_: object) -> None:
+    raise NoStandInError(f"bitsandbytes.functional.lib.{name} has no stand-in")
+
+
+def _dequantize_into(
+    quant_type: str,
+    code: torch.Tensor | None,
+    A: torch.Tensor,
+    absmax: torch.Tensor,
+    out: torch.Tensor,
+    blocksize: ctypes.c_int | int,
+    *_: object,
+) -> None:
+    size = blocksize if isinstance(blocksize, int) else blocksize.value
+    if quant_type:
+        dequantize_4bit(A.reshape(-1, 1), absmax=absmax, out=out, blocksize=size, quant_type=quant_type)
+    else:
+        dequantize_blockwise(A, absmax=absmax, code=code, out=out, blocksize=size)
+
+
+lib = _Library()
+__all__ += ["get_ptr", "lib"]
 
 
 # -- arithmetic of the kernels -----------------------------------------------------------------------------------------

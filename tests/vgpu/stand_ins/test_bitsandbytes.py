@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 import pytest
@@ -252,6 +253,52 @@ def test_on_the_cpu_4_bits_are_near_what_they_stand_for(
     restored = functional.QuantState.from_dict(state.as_dict(packed=True), "cpu")
     assert torch.equal(functional.dequantize_4bit(packed, restored), again)
     assert torch.equal(functional.dequantize_4bit(packed.t(), state), again.t())
+
+
+def by_the_library(packed: Any, state: Any) -> Any:
+    """Dequantize by the compiled functions, as Unsloth's ``fast_dequantize`` does."""
+    from bitsandbytes import functional
+
+    sizes = ctypes.c_int(state.state2.blocksize), ctypes.c_int(state.absmax.numel())
+    scales = torch.empty(state.absmax.numel(), dtype=torch.float32, device=packed.device)
+    out = torch.empty(state.shape, dtype=state.dtype, device=packed.device)
+    get_ptr = functional.get_ptr
+    functional.lib.cdequantize_blockwise_fp32(
+        get_ptr(state.state2.code), get_ptr(state.absmax), get_ptr(state.state2.absmax), get_ptr(scales), *sizes
+    )
+    scales += state.offset
+    dequantized = {torch.bfloat16: "bf16", torch.float32: "fp32"}[state.dtype]
+    sizes = ctypes.c_int(state.blocksize), ctypes.c_int(out.numel())
+    getattr(functional.lib, f"cdequantize_blockwise_{dequantized}_nf4")(
+        get_ptr(None), get_ptr(packed), get_ptr(scales), get_ptr(out), *sizes
+    )
+    return out
+
+
+def test_on_the_cpu_the_librarys_functions_compute_what_the_packages_do(meter: Any) -> None:
+    from bitsandbytes import functional
+
+    packed, state = functional.quantize_4bit(torch.randn(96, 70), quant_type="nf4", compress_statistics=True)
+    assert torch.equal(by_the_library(packed, state), functional.dequantize_4bit(packed, state))
+
+
+def test_the_librarys_functions_allocate_nothing_of_their_own(books: Books) -> None:
+    from bitsandbytes import functional
+
+    weight = torch.empty(1024, 512, dtype=torch.bfloat16, device="cuda")
+    packed, state = functional.quantize_4bit(weight, quant_type="nf4", compress_statistics=True)
+    first = by_the_library(packed, state)
+    before = books.ledger.live[DEVICE]
+    second = by_the_library(packed, state)
+    assert books.ledger.live[DEVICE] - before == second.nbytes == first.nbytes
+
+
+def test_a_function_of_the_library_without_stand_in_is_refused_when_it_is_called(books: Books) -> None:
+    from bitsandbytes import functional
+
+    naive = functional.lib.cgemm_4bit_inference_naive_bf16
+    with pytest.raises(AttributeError, match="lib.cgemm_4bit_inference_naive_bf16 has no stand-in"):
+        naive(1, 2, 3)
 
 
 def test_on_the_cpu_a_quantized_layer_computes_with_the_weight_that_it_has(meter: Any) -> None:

@@ -1,5 +1,6 @@
-"""The kernels of apex that Megatron-LM's containers have, by the sizes of their tensors: layer norm, and softmax of masked
-scores, which returns a tensor of the scores' size and writes its gradient into the one that it is given."""
+"""The kernels of apex that Megatron-LM's containers have, by the sizes of their tensors: layer norm, softmax of masked
+scores, which returns a tensor of the scores' size and writes its gradient into the one that it is given, and Adam, which
+updates a parameter in one kernel and allocates its two states alone (``apex/optimizers/fused_adam.py``)."""
 
 import math
 import sys
@@ -33,6 +34,24 @@ class FastLayerNormFN(torch.autograd.Function):
         return FusedLayerNormAffineFunction.backward(ctx, grad)[:5]
 
 
+class FusedAdam(torch.optim.Optimizer):
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, **options):
+        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, **options})
+        self.adam_w_mode = True
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for group in self.param_groups:
+            group["step"] = group.get("step", 0) + 1
+            for parameter in group["params"]:
+                if parameter.grad is None:
+                    continue
+                state = self.state[parameter]
+                for name in () if state else ("exp_avg", "exp_avg_sq"):
+                    state[name] = torch.zeros_like(parameter, dtype=torch.float32)
+                parameter.add_(parameter.grad, alpha=-group["lr"])
+
+
 def batch_per_block(rows, keys, batch, heads):
     size = 1 << math.ceil(math.log2(keys))
     return 128 // min(size, 32) * (2 if size <= 128 else 1)
@@ -52,6 +71,7 @@ def install():
     module("apex.contrib.layer_norm.layer_norm", FastLayerNormFN=FastLayerNormFN)
     module("apex.normalization")
     module("apex.normalization.fused_layer_norm", FusedLayerNormAffineFunction=FusedLayerNormAffineFunction)
+    module("apex.optimizers", FusedAdam=FusedAdam, FusedSGD=torch.optim.SGD)
     for name in ("scaled_upper_triang_masked_softmax_cuda", "scaled_masked_softmax_cuda", "scaled_softmax_cuda"):
         module(
             name,
