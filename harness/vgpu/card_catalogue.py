@@ -62,13 +62,14 @@ def known_cards() -> Mapping[str, Card]:
 
 
 def find_card(name: str, among: Mapping[str, _Any]) -> _Any | None:
-    """Return the value whose key is ``name`` in any spelling: ``rtx 3090``, ``A100-80GB``, and ``H100`` if only one has that
-    prefix; None if there is none."""
+    """Return the value whose key is ``name`` in any spelling: ``rtx 3090``, ``A100-80GB``, and ``H100`` or ``4090`` if only
+    one begins, or else ends, like that; None if there is none."""
     known = {_spelling(each): found for each, found in among.items()}
     spelled = _spelling(name)
     if spelled in known:
         return known[spelled]
     longer = [found for each, found in known.items() if each.startswith(spelled)]
+    longer = longer or [found for each, found in known.items() if each.endswith(spelled)]
     return longer[0] if spelled and len(longer) == 1 else None
 
 

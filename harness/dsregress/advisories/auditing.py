@@ -17,8 +17,8 @@ from dsregress.advisories.matching import (
     match_advisories,
     packages_of_advisory,
 )
-from dsregress.advisories.remedy_choice import Arising, RemedyChoice
-from dsregress.versions.declared_requirements import ReleaseConflict, conflicts_of, ending_releases
+from dsregress.advisories.remedy_choice import Arising, RemedyChoice, ending_without_faults
+from dsregress.versions.declared_requirements import ReleaseConflict, conflicts_of
 
 _KINDS = tuple(AdvisoryKind)
 
@@ -102,7 +102,7 @@ def audit_job(advisories: Sequence[Advisory], job: KnownJob, ignored: Collection
         free=sum(one.match is Match.FREE for one in shown),
         ignored=tuple(one.advisory.id for one in matched if one.advisory.id in ignored and one.match is not Match.FREE),
         conflicts=(conflicts := conflicts_of(job.versions, job.ranges)),
-        ending=ending_releases(conflicts, job.versions, job.versions),
+        ending=ending_without_faults(advisories, conflicts, job, job),
     )
 
 

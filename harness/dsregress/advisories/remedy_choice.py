@@ -10,7 +10,7 @@ from enum import IntEnum
 
 import msgspec
 
-from dsregress.advisories.advisory import Advisory, Remedy
+from dsregress.advisories.advisory import Advisory, Remedy, Ruling
 from dsregress.advisories.effects import decides, is_grave
 from dsregress.advisories.job_facts import COMMON_FACTS
 from dsregress.advisories.matching import (
@@ -21,9 +21,15 @@ from dsregress.advisories.matching import (
     known_versions,
     match_advisories,
     match_advisory,
+    packages_of_advisory,
     parsed,
 )
-from dsregress.versions.declared_requirements import new_conflicts
+from dsregress.versions.declared_requirements import (
+    ReleaseConflict,
+    ending_releases,
+    new_conflicts,
+    releases_within,
+)
 
 
 class Arising(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,6 +144,30 @@ def _installable(advisory: Advisory, remedy: Remedy, job: KnownJob) -> Remedy:
 def _is_installable(remedy: Remedy, job: KnownJob) -> bool:
     versions = {remedy.package: remedy.version} if remedy.package in job.versions and remedy.version else {}
     return not new_conflicts(job.versions, job.changed(versions=versions).versions, job.ranges)
+
+
+def ending_without_faults(
+    advisories: Sequence[Advisory], conflicts: Iterable[ReleaseConflict], old: KnownJob, new: KnownJob
+) -> dict[str, str]:
+    """Return the releases that end conflicts, see `ending_releases`; in place of one by which the job would get a fault the
+    next one without, if there is any that goes with the rest."""
+    found = ending_releases(conflicts, old.versions, new.versions)
+    for package in [name for name, release in found.items() if old.versions.get(name) != release]:
+        for release in releases_within(package, f">={found[package]}"):
+            tried = new.changed(versions={**found, package: release})
+            is_fitting = not new_conflicts(old.versions, tried.versions, new.ranges)
+            if is_fitting and not _has_new_fault(advisories, package, old, tried):
+                found[package] = release
+                break
+    return found
+
+
+def _has_new_fault(advisories: Iterable[Advisory], package: str, old: KnownJob, new: KnownJob) -> bool:
+    return any(
+        match_advisory(one, new).match is Match.CONCERNED and match_advisory(one, old).match is not Match.CONCERNED
+        for one in advisories
+        if not one.withdrawn and one.ruling is Ruling.FAULT and decides(one) and package in packages_of_advisory(one)
+    )
 
 
 def _is_same(one: Remedy, other: Remedy) -> bool:

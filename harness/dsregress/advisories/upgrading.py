@@ -27,11 +27,16 @@ from dsregress.advisories.matching import (
     packages_of_advisory,
     parsed,
 )
-from dsregress.advisories.remedy_choice import Arising, RemedyChoice, ending_remedies, is_another_job
+from dsregress.advisories.remedy_choice import (
+    Arising,
+    RemedyChoice,
+    ending_remedies,
+    ending_without_faults,
+    is_another_job,
+)
 from dsregress.versions.declared_requirements import (
     ReleaseConflict,
     conflicts_of,
-    ending_releases,
     new_conflicts,
     unknown_requirements,
 )
@@ -106,7 +111,7 @@ def judge_upgrade(
         _advised(advisories, new, answer),
         instead=instead,
         instead_conditions=conditions,
-        ending=ending_releases(answer.conflicts, old.versions, new.versions),
+        ending=ending_without_faults(advisories, answer.conflicts, old, new),
         skipped=skipped,
     )
 
@@ -121,7 +126,7 @@ def judge_release(advisories: Sequence[Advisory], job: KnownJob, package: str) -
         for one in match_advisories(advisories, job)
     ]
     answer = _advised(advisories, job, _judged(advisories, old, job, without))
-    ending = ending_releases(answer.conflicts, job.versions, job.versions)
+    ending = ending_without_faults(advisories, answer.conflicts, job, job)
     return msgspec.structs.replace(answer, ending=ending)
 
 

@@ -56,6 +56,7 @@ def test_every_card_has_a_peak_or_a_source_for_having_none_in_each_dtype() -> No
     [
         ("rtx 3090", "RTX-3090"),
         ("RTX3090", "RTX-3090"),
+        ("4090", "RTX-4090"),  # one kind alone ends so
         ("A100-80GB", "A100-80G"),
         ("H100", "H100-80G"),  # one kind alone begins so
         ("L4", "L4"),  # though another begins so

@@ -224,6 +224,12 @@ def test_settings_without_deepspeed_and_fsdp_state_that_unless_another_place_has
     assert (known["deepspeed"].value, known["fsdp"].value, conflicts) == (True, False, ())
 
 
+def test_offload_to_nvme_is_neither_offload_to_the_host_nor_none(tmp_path: Path) -> None:
+    found = of_file(tmp_path, {"zero_optimization": {"stage": 3, "offload_param": {"device": "nvme"}}})
+    assert found["offload_param"].value == "nvme"
+    assert of_file(tmp_path, {"bf16": {"enabled": "true"}})["dtype"].value == "bf16"
+
+
 def test_several_gpus_of_accelerates_are_gpus(tmp_path: Path) -> None:
     assert of_file(tmp_path, "distributed_type: MULTI_GPU\n", "acc.yaml")["device"].value == "cuda"
     found, _ = facts_of_line("accelerate launch --multi_gpu --num_processes 2 train.py", tmp_path)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsregress.advisories.job_facts import Fact, OneOf
+from dsregress.advisories.stated.deepspeed_json import offloads
 from dsregress.advisories.stated.documents import Document, as_number, as_switch, without_sharding
 from dsregress.probe.factors import FACTORS
 
@@ -84,8 +85,7 @@ def _written_by_accelerate(document: Document) -> Iterator[Fact]:
         yield document.fact("dtype", dtype, "mixed_precision")
     for name in ("offload_optimizer", "offload_param"):
         key = _document_key(document, f"{name}_device")
-        if (device := document.get(key)) in (None, "none", "cpu"):
-            yield document.fact(name, device == "cpu", key)
+        yield document.fact(name, offloads(document.get(key)), key)
     steps = _document_key(document, "gradient_accumulation_steps")
     if (number := as_number(document.get(steps))) is not None:
         yield document.fact("gradient_accumulation_steps", number, steps)

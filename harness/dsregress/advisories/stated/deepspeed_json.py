@@ -107,7 +107,7 @@ def _zero_stage(document: Document) -> int:
 
 def _precision(document: Document) -> Iterator[Fact]:
     autocast = document.get("torch_autocast.enabled")
-    if autocast is not True:
+    if as_switch(autocast) is not True:
         yield document.fact("torch_autocast", False, "torch_autocast.enabled")
     else:
         yield document.fact("torch_autocast", True, "torch_autocast.enabled")
@@ -118,7 +118,7 @@ def _precision(document: Document) -> Iterator[Fact]:
     if document.get("bfloat16") is not None:
         keys["bf16"] = "bfloat16.enabled"
     given = {name: document.get(key) for name, key in keys.items()}
-    on = [name for name, value in given.items() if value is True]
+    on = [name for name, value in given.items() if as_switch(value) is True]
     if len(on) > 1:
         raise UsageError(f"enables {' and '.join(on)}", where=document.file, hint="DeepSpeed takes one of them")
     if on:
@@ -135,8 +135,12 @@ def _offload(document: Document) -> Iterator[Fact]:
     for name in ("offload_optimizer", "offload_param"):
         key = f"zero_optimization.{name}.device"
         device = document.get(key)
-        if device in (None, "none", "cpu"):
-            yield document.fact(name, device == "cpu", key)
+        yield document.fact(name, offloads(device), key)
+
+
+def offloads(device: object) -> object:
+    """Return the value of the fact for a device to which is offloaded: true for the host, else the device's name."""
+    return device == "cpu" if device in (None, "none", "cpu") else str(device)
 
 
 def _accumulation(document: Document) -> Iterator[Fact]:

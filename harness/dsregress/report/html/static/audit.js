@@ -442,8 +442,22 @@ globalThis.dsregressAudit = (() => {
     const what = releases.length ? releases : reasons;
     return `not known: ${listing(what, 2)} ${what.length === 1 ? "was" : "were"} not run`;
   };
+  const endingWithoutFaults = (data, conflicts, old, now) => {
+    const found = endingReleases(data, conflicts, old.versions, now.versions);
+    const isSound = (name, job) => !data.advisories.some((one) => one.decides && one.is_fault && packagesOf(one).includes(name) &&
+      matched(data, one, job).match === "concerned" && matched(data, one, old).match !== "concerned");
+    for (const pair of found.filter(([name, release]) => old.versions[name] !== release)) {
+      const [name, least] = pair;
+      const sound = releasesOf(data, name).filter((one) => compared(one, least) >= 0).find((release) => {
+        const versions = { ...now.versions, ...Object.fromEntries(found), [name]: release };
+        return !newConflicts(data, old.versions, versions).length && isSound(name, { ...now, versions });
+      });
+      pair[1] = sound || least;
+    }
+    return found;
+  };
   const besideOf = (data, answer, old, now) => {
-    const ending = endingReleases(data, answer.conflicts, old.versions, now.versions);
+    const ending = endingWithoutFaults(data, answer.conflicts, old, now);
     if (answer.against.length || !ending.length || ending.some(([other]) => other in answer.instead)) return "";
     const moved = ending.filter(([name, release]) => old.versions[name] !== release);
     const textOf = (found) => joined(found.map((one) => one.join(" ")), "and");
