@@ -30,12 +30,18 @@ from dsregress.run.program_remedies import (
 )
 from dsregress.run.program_stack import is_torch_for_here, supported_release
 from dsregress.run.refusals import fails_with_each
-from dsregress.run.releases_of_day import day_of_last_commit, newest_of, releases_of_day
+from dsregress.run.releases_of_day import (
+    day_of_last_commit,
+    newest_of,
+    releases_of_day,
+    releases_that_go_together,
+)
 from dsregress.run.session import open_session
 from dsregress.run.targets import varied_package
 from dsregress.run.watch import Watch
 from dsregress.store.reuse import reusable
 from dsregress.versions.releases import parsed_version
+from dsregress.versions.stack_plans import StackPlan
 
 #: More remedies than a program needs that can be measured.
 _MOST_REMEDIES = 8
@@ -104,7 +110,12 @@ def remedied_attempt(
             break
         result = _result(cells, planned, settings, installer, watch)
         of_its_day = functools.partial(
-            _of_its_day, folder=Path(attempt.program.folder), named=named, planned=planned, installer=installer
+            _of_its_day,
+            folder=Path(attempt.program.folder),
+            named=named,
+            base=planned.stacks,
+            settings=settings,
+            installer=installer,
         )
         found = remedy_of(result.outcome, attempt, planned.stacks.baseline, of_its_day)
         if found is None:
@@ -143,13 +154,18 @@ def _possible(attempt: Attempt, before: Attempt, plan: Plan, watch: Watch) -> tu
 
 
 def _of_its_day(
-    packages: Collection[str], folder: Path, named: Collection[str], planned: pipeline.Planned, installer: Installer
+    packages: Collection[str],
+    folder: Path,
+    named: Collection[str],
+    base: StackPlan,
+    settings: Settings,
+    installer: Installer,
 ) -> OfItsDay:
     """Return the releases that can be measured here, of the day of the last commit or of the releases that are named,
     whichever is earlier."""
-    stacks, python = planned.stacks.stacks, planned.stacks.baseline.python
+    python = base.baseline.python
     compared = {
-        package: {one.versions[package] for one in stacks if parsed_version(one.versions.get(package, ""))}
+        package: {one.versions[package] for one in base.stacks if parsed_version(one.versions.get(package, ""))}
         for package in named
     }
     days = ((day_of_last_commit(folder, installer), "its last commit"), newest_of(compared, installer))
@@ -158,7 +174,8 @@ def _of_its_day(
     torch = found.get("torch", "")
     if torch and (oldest_torch.too_old(torch, "sim") or not is_torch_for_here(torch, python, installer)):
         del found["torch"]
-    return OfItsDay(day, {name: supported_release(name, release) for name, release in found.items()}, of)
+    found = {name: supported_release(name, release) for name, release in found.items()}
+    return OfItsDay(day, releases_that_go_together(found, base.baseline, settings, installer), of)
 
 
 def _tried_first(planned: pipeline.Planned) -> list[Cell]:

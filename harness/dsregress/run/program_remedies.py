@@ -14,7 +14,8 @@ from packaging.version import Version
 
 from dsregress.advice.other_packages import OF_A_CALL, packages_to_try
 from dsregress.compare.outcomes import NO_RANK
-from dsregress.model import AXES, Failed, Outcome, Signature, Stack, read_signature
+from dsregress.model import AXES, Failed, MachineFault, Outcome, Signature, Stack, read_signature
+from dsregress.probe.border import machine
 from dsregress.probe.border.masking import masked_launch_line
 from dsregress.probe.module_packages import packages_by_module
 from dsregress.run.available_workloads import Program
@@ -92,6 +93,8 @@ ReleasesOfItsDay = Callable[[Collection[str]], OfItsDay]
 
 def remedy_of(outcome: Outcome, attempt: Attempt, stack: Stack, of_its_day: ReleasesOfItsDay) -> Remedy | None:
     """Return what to try after an attempt ended so on ``stack``; None if no remedy is certain, or it passed."""
+    if isinstance(outcome, MachineFault) and outcome.fault == machine.BUILD_DOWNLOAD:
+        return _unpinned(outcome, attempt) or _left_out(outcome, attempt)
     if not isinstance(outcome, Failed):
         return None
     signature = read_signature(outcome.signature)
@@ -305,7 +308,7 @@ def _of_its_time(outcome: Failed, attempt: Attempt, stack: Stack, of_its_day: Re
     return _older_packages(outcome.signature, attempt, stack, of_its_day)
 
 
-def _unpinned(outcome: Failed, attempt: Attempt) -> Remedy | None:
+def _unpinned(outcome: Failed | MachineFault, attempt: Attempt) -> Remedy | None:
     """Take the newest releases of packages that were added for the program, if those that its project pins cannot be
     installed here: of the one that cannot be built alone, and then of all."""
     names = [name for name in attempt.pinned if name in attempt.added and name in attempt.choice.versions]
@@ -322,7 +325,7 @@ def _unpinned(outcome: Failed, attempt: Attempt) -> Remedy | None:
     return Remedy(newer, f"{said}: what it pins cannot be installed ({outcome.signature})")
 
 
-def _left_out(outcome: Failed, attempt: Attempt) -> Remedy | None:
+def _left_out(outcome: Failed | MachineFault, attempt: Attempt) -> Remedy | None:
     """Leave out a package that was added for the program and cannot be installed here."""
     name = _names_one(outcome, [name for name in attempt.added if name in attempt.choice.versions])
     if not name:
@@ -333,7 +336,7 @@ def _left_out(outcome: Failed, attempt: Attempt) -> Remedy | None:
     return Remedy(less, f"leaves out {name}, which cannot be installed here: {outcome.signature}")
 
 
-def _names_one(outcome: Failed, names: Collection[str]) -> str:
+def _names_one(outcome: Failed | MachineFault, names: Collection[str]) -> str:
     """Return the one of these packages that a failed installation names; empty if it names none."""
     for said in (outcome.signature.lower(), outcome.detail.lower()):
         for name in names:

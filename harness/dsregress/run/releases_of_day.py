@@ -6,11 +6,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+import msgspec
 from packaging.version import Version
 
+from dsregress.config.settings import Settings
 from dsregress.envs.installer import Installer
 from dsregress.envs.repository import Repository
 from dsregress.errors import HarnessError
+from dsregress.model import AXES, NotInstalled, Stack
+from dsregress.run.stack_locks import newest_beside
 from dsregress.versions.releases import sorted_versions
 
 
@@ -51,3 +55,18 @@ def releases_of_day(day: str, packages: Iterable[str], installer: Installer) -> 
         final = [one for one in listed if not Version(one).is_prerelease]
         found |= {package: final[-1]} if final else {}
     return found
+
+
+def releases_that_go_together(
+    found: Mapping[str, str], base: Stack, settings: Settings, installer: Installer
+) -> dict[str, str]:
+    """Return releases of one day, with older ones of the packages that were added to a stack where those of the day exclude
+    each other. Without any of the added ones if no older ones go together either: they are chosen beside the others."""
+    of_stack = {name: release for name, release in found.items() if name in AXES}
+    limits = {name: f"<={release}" for name, release in found.items() if name not in AXES}
+    if not limits:
+        return of_stack
+    others = {name: release for name, release in base.versions.items() if name not in limits}
+    stack = msgspec.structs.replace(base, versions={**others, **of_stack})
+    older = newest_beside(stack, limits, settings, installer)
+    return of_stack if isinstance(older, NotInstalled) else {**of_stack, **older}

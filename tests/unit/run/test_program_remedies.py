@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from dsregress.model import Failed, OutOfMemory, Passed, Stack
+from dsregress.model import Failed, MachineFault, OutOfMemory, Passed, Stack
+from dsregress.probe.border import machine
 from dsregress.run.available_workloads import Program
 from dsregress.run.pipeline import Choice
 from dsregress.run.program_remedies import Attempt, OfItsDay, Remedy, remedy_of
@@ -195,6 +196,20 @@ def test_pins_that_cannot_be_installed_give_way_to_the_newest_before_a_package_i
     assert more.choice.versions == {"scipy": "", "librosa": "", "pandas": "2.0.0"}
     less, _ = remedied("build of scipy: NameError: x", more, "install")
     assert less.choice.versions == {"librosa": "", "pandas": "2.0.0"}
+
+
+def test_an_added_package_whose_build_downloads_gives_way_as_one_that_cannot_be_built_does() -> None:
+    pinned = msgspec.structs.replace(GIVEN, added=("beir",), pinned=("beir",), choice=Choice(versions={"beir": "1.0"}))
+    included = "help: `pytrec-eval` (v0.5) was included because `beir` (v1.0) depends on `pytrec-eval`"
+    cannot = MachineFault("install", machine.BUILD_DOWNLOAD, "build of pytrec-eval: URLError", included)
+    newest = remedy_of(cannot, pinned, STACK, of_no_day)
+    assert newest is not None
+    assert newest.attempt.choice.versions == {"beir": ""}
+    without = remedy_of(cannot, newest.attempt, STACK, of_no_day)
+    assert without is not None
+    assert (without.attempt.choice.versions, without.attempt.left_out) == ({}, ("beir",))
+    assert without.line == "leaves out beir, which cannot be installed here: build of pytrec-eval: URLError"
+    assert remedy_of(msgspec.structs.replace(cannot, fault=machine.NETWORK), pinned, STACK, of_no_day) is None
 
 
 def of_2025(packages: Collection[str]) -> OfItsDay:

@@ -17,6 +17,7 @@ from dsregress.probe.module_packages import packages_by_module
 from dsregress.programs.launch import (
     absent_files,
     absent_packages,
+    absent_tools,
     empty_folders,
     hub_downloads,
     launchers,
@@ -177,6 +178,16 @@ def _of_a_missing_package(error: Exception, program: LaunchedProgram) -> Excepti
     return CannotRun(_refusal_text(error, needed)) if needed else None
 
 
+def _of_a_missing_tool(error: Exception, program: LaunchedProgram) -> Exception | None:
+    tool = absent_tools.absent_tool(error)
+    if not tool:
+        return None
+    return CannotRun(
+        f"{place_of(error)}: {program.name} needs {tool}, a program that this machine lacks and no package of Python's "
+        "brings: install it, by the system's packages"
+    )
+
+
 def _of_a_shrunk_vocabulary(error: Exception, program: LaunchedProgram) -> Exception | None:
     beyond = tiny_models.beyond_vocabulary(error) if program.is_tiny else ""
     if not beyond:
@@ -214,6 +225,7 @@ _EXPLANATIONS: tuple[Callable[[Exception, LaunchedProgram], Exception | None], .
     _of_an_unbuilt_module,
     _of_the_network,
     _of_a_missing_package,
+    _of_a_missing_tool,
     _of_a_login,
     _of_too_few_ranks,
     _of_a_shrunk_vocabulary,
