@@ -73,7 +73,8 @@ def completed_attempt(
         attempt.choice, launch_line.parse(program.line), Path(program.folder), device, settings, installer
     )
     for line in found.notes:
-        note(f"{program.name}: {line}")
+        if line not in attempt.said:
+            note(f"{program.name}: {line}")
     line = program.line
     for folder in found.searched:
         line = line_searching(line, folder)
@@ -84,6 +85,7 @@ def completed_attempt(
         added=(*attempt.added, *found.added),
         pinned=(*attempt.pinned, *found.pinned),
         others=found.others,
+        said=(*attempt.said, *found.notes),
         fixed=attempt.fixed or tuple(attempt.choice.versions),
         stacks=settings.stacks,
         compared=_compared(settings),
@@ -128,13 +130,23 @@ def remedied_attempt(
             return TriedAttempt(attempt, result)
         before, (attempt, line) = attempt, found
         watch.note(f"{attempt.program.name}: {line}")
-        if attempt.program.line != before.program.line:  # it may reach more of its files, which import more
+        if _may_lack_more(attempt, before):
             attempt = completed_attempt(attempt, cells[0].device, settings, installer, watch.note)
         possible = _possible(attempt, before, plan, watch)
         if possible is None:
             return TriedAttempt(before, result)
         attempt, planned = possible
     return TriedAttempt(attempt, None)
+
+
+def _may_lack_more(attempt: Attempt, before: Attempt) -> bool:
+    """Return True if a remedy changes the line, which may reach more of the program's files, or the transformers, of which
+    another one may not bring what the program imports: rich comes with transformers 5 alone."""
+    then, now = before.choice, attempt.choice
+    return attempt.program.line != before.program.line or (then.stack, then.versions.get("transformers")) != (
+        now.stack,
+        now.versions.get("transformers"),
+    )
 
 
 def _possible(attempt: Attempt, before: Attempt, plan: Plan, watch: Watch) -> tuple[Attempt, pipeline.Planned] | None:

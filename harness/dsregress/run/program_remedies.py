@@ -45,6 +45,9 @@ _OLDER_DEPENDENCIES: Sequence[tuple[str, Mapping[str, str]]] = json.loads(_TABLE
 _ABSENT_MODULE = re.compile(r"No module named '(\w+)'")
 
 _RANKS = re.compile(r"give --ranks (\d{1,3})\b")
+_VARIABLES = re.compile(r"write ((?:\w+=VALUE )+)before the line")
+#: Variables whose value is sent to a server, and so nowhere in a run.
+_CREDENTIAL = re.compile(r"(?:_|\b)(?:KEY|TOKEN|SECRET|PASSWORD)$")
 _STEPS = re.compile(r"ended after (\d{1,3}) optimizer steps?, and \d+ are needed: give it .* --steps (\d{1,3})$")
 _PATH = re.compile(r"write PYTHONPATH=(\S+) before the line")
 _REFUSED_ARGUMENT = re.compile(r"exits with 2: .*error: (?:unrecognized arguments|argument )")
@@ -68,6 +71,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     left_out: tuple[str, ...] = ()  #: packages that cannot be installed
     fixed: tuple[str, ...] = ()  #: packages whose release stays: those that its user named, or a remedy needs
     dated: tuple[str, ...] = ()  #: of the fixed ones, those that were taken from the program's day
+    said: tuple[str, ...] = ()  #: what was said of the project's packages
     stacks: Mapping[str, Mapping[str, str]] = {}  #: the configured ones by name, of which another may be taken
     compared: Mapping[str, str] = {}  #: package -> its configured releases, which are compared unless others are named
 
@@ -267,6 +271,16 @@ def line_searching(line: str, folder: str) -> str:
     return line.replace("PYTHONPATH=", f"{path}:", 1) if "PYTHONPATH=" in line else f"{path} {line}"
 
 
+def _credentials(said: str, attempt: Attempt) -> Remedy | None:
+    """Give a value to a key or a token, which no server sees: a run has no network."""
+    found, line = _VARIABLES.search(said), attempt.program.line
+    names = [word.partition("=")[0] for word in found[1].split()] if found is not None else []
+    if not names or not all(map(_CREDENTIAL.search, names)) or any(f"{name}=" in line for name in names):
+        return None
+    given = " ".join(f"{name}=unused" for name in names)
+    return _changed(attempt, f"runs with {given}, which a run without network sends nowhere", line=f"{given} {line}")
+
+
 def _launcher(said: str, attempt: Attempt) -> Remedy | None:
     line = attempt.program.line
     launched = _PYTHON.sub("torchrun ", line, count=1)
@@ -291,6 +305,7 @@ _REMEDIES: tuple[Callable[[str, Attempt], Remedy | None], ...] = (
     _rows,
     _more_ranks,
     _path,
+    _credentials,
     _launcher,
 )
 

@@ -100,18 +100,22 @@ class AddressedRequirement(NamedTuple):
 
     address: str  #: ``github.com/owner/name@branch``
     file: str
+    path: Path = Path()  #: of the file
 
 
 def addressed_requirements(folders: Iterable[Path]) -> dict[str, AddressedRequirement]:
-    """Return, by package, what the project of these folders takes from repositories in place of releases."""
+    """Return, by package, what the project of these folders takes from repositories in place of releases; not the project
+    itself."""
     found: dict[str, AddressedRequirement] = {}
-    for project in dict.fromkeys(one for folder in folders for one in _project_folders(folder)):
+    projects = dict.fromkeys(one for folder in folders for one in _project_folders(folder))
+    for project in projects:
         files = [*_files_of_pip(project), *(file for name in _OF_INSTALLING for file in sorted(project.glob(name)))]
         files += [project / name for name in ("pyproject.toml", "setup.py", "setup.cfg")]
         for file in files[: 2 * _MOST_FILES]:
             for name, address in _addresses(project_text(file)):
-                found.setdefault(name, AddressedRequirement(address, file.name))
-    return found
+                found.setdefault(name, AddressedRequirement(address, file.name, file))
+    own = {name_of_project(project) for project in projects}
+    return {name: one for name, one in found.items() if name not in own}
 
 
 def _addresses(text: str) -> Iterator[tuple[str, str]]:

@@ -70,6 +70,7 @@ def tried(
     folder: Path,
     named: tuple[str, ...] = (),
     others: Mapping[str, str] | None = None,
+    said: tuple[str, ...] = (),
 ) -> TriedAttempt:
     @contextlib.contextmanager
     def opened(*how: Any) -> Iterator[Runs]:
@@ -77,7 +78,7 @@ def tried(
 
     monkeypatch.setattr(first_attempt, "open_session", opened)
     program = Program(line="python train.py", folder=str(folder))
-    given = Attempt(program=program, choice=Choice(), fixed=named, others=others or {})
+    given = Attempt(program=program, choice=Choice(), fixed=named, others=others or {}, said=said)
     nothing: Any = None
     watch: Any = runs
     return remedied_attempt(given, runs.plan, Settings(), nothing, watch)
@@ -114,6 +115,7 @@ def test_a_program_that_fails_with_the_newest_packages_takes_those_of_its_commit
     monkeypatch.setattr(
         first_attempt, "releases_of_day", lambda day, packages, _: dict.fromkeys(packages, "4.49.0") if day else {}
     )
+    monkeypatch.setattr(program_stack, "complete_choice", lambda choice, *rest: CompletedChoice(choice=choice))
     failed = Failed("init", "ImportError: cannot import name 'X' from 'transformers' (transformers/__init__.py)")
     runs = Runs(failed, Passed())
     runs.partners = {"transformers": "4.57.6"}
@@ -172,6 +174,28 @@ def test_what_a_longer_path_reaches_is_completed(monkeypatch: pytest.MonkeyPatch
     assert found.attempt.choice.versions == {"wandb": "0.18.3"}
     assert found.attempt.added == ("wandb",)
     assert runs.notes[-1].endswith(": adds wandb 0.18.3")
+
+
+def test_what_another_transformers_does_not_bring_is_added_and_nothing_is_said_twice(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def completed(choice: Choice, *rest: Any) -> CompletedChoice:
+        notes = ("it uses no deepspeed", "adds rich 15.0.0")
+        return CompletedChoice(choice=Choice(versions={**choice.versions, "rich": "15.0.0"}), notes=notes)
+
+    monkeypatch.setattr(program_stack, "complete_choice", completed)
+    monkeypatch.setattr(first_attempt, "day_of_last_commit", lambda *given: "2024-12-02")
+    monkeypatch.setattr(first_attempt, "newest_of", lambda *given: ("", ""))
+    monkeypatch.setattr(
+        first_attempt, "releases_of_day", lambda day, packages, _: dict.fromkeys(packages, "4.46.3") if day else {}
+    )
+    failed = Failed("init", "ImportError: cannot import name 'X' from 'transformers' (transformers/__init__.py)")
+    runs = Runs(failed, Passed())
+    runs.partners = {"transformers": "4.57.6"}
+    monkeypatch.setattr(first_attempt, "_tried_first", lambda planned: planned.matrix.cells[:1])
+    found = tried(monkeypatch, runs, tmp_path, said=("it uses no deepspeed",))
+    assert found.attempt.choice.versions["rich"] == "15.0.0"
+    assert [note.partition(": ")[2] for note in runs.notes[1:]] == ["adds rich 15.0.0"]
 
 
 def test_what_cannot_be_measured_here_is_not_run_once_more(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

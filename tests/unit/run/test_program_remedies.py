@@ -212,6 +212,15 @@ def test_an_added_package_whose_build_downloads_gives_way_as_one_that_cannot_be_
     assert remedy_of(msgspec.structs.replace(cannot, fault=machine.NETWORK), pinned, STACK, of_no_day) is None
 
 
+def test_a_key_that_no_server_sees_is_given_and_other_variables_are_the_users() -> None:
+    said = "CannotRun: a.py:1 reads the variables {0}, which are not set: write {1} before the line"
+    attempt, line = remedied(said.format("API_KEY, HF_TOKEN", "API_KEY=VALUE HF_TOKEN=VALUE"))
+    assert attempt.program.line == "API_KEY=unused HF_TOKEN=unused python train.py --lr 1"
+    assert line == "runs with API_KEY=unused HF_TOKEN=unused, which a run without network sends nowhere"
+    assert after(said.format("API_KEY", "API_KEY=VALUE"), attempt) is None
+    assert after(said.format("API_KEY, ENTITY", "API_KEY=VALUE ENTITY=VALUE")) is None
+
+
 def of_2025(packages: Collection[str]) -> OfItsDay:
     return OfItsDay("2025-03-02", {"transformers": "4.49.0"} if "transformers" in packages else {})
 

@@ -19,6 +19,8 @@ from dsregress.model import Failed, NotInstalled
 from dsregress.probe import launch_line
 from dsregress.run import pipeline, program_stack
 from dsregress.run.pipeline import Choice
+from dsregress.run.project_requirements import AddressedRequirement
+from dsregress.run.releases_of_day import OfCommit
 
 #: What an index has besides the committed releases, and one release of anything else but of ``ours-alone``.
 INDEX = {
@@ -202,6 +204,30 @@ def test_a_package_that_the_project_takes_from_a_repository_is_named(folder: Pat
     (note,) = completed(folder).notes
     assert note.startswith("its project takes transformers from github.com/a/")
     assert f" ({file}), which may have what no release has: the release 5.24.0 is taken; to test that one, " in note
+
+
+def test_a_commit_of_a_package_is_nearest_to_the_release_of_the_day_on_which_the_project_took_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "requirements.txt").write_text("trl @ git+https://github.com/a/trl@019fc6dbaa03\n")
+
+    def of_commits(addressed: Mapping[str, AddressedRequirement], installer: Any) -> dict[str, OfCommit]:
+        assert {name: one.path for name, one in addressed.items()} == {"trl": folder / "requirements.txt"}
+        return {"trl": OfCommit("0.9.6", "2025-03-11")}
+
+    monkeypatch.setattr(program_stack, "releases_of_commits", of_commits)
+    found = completed(folder)
+    assert found.choice.versions == {"trl": "0.9.6"}
+    note = found.notes[-1]
+    assert (
+        "the release 0.9.6 is taken, the newest of 2025-03-11, when requirements.txt came to name that commit;" in note
+    )
+
+
+def test_a_project_that_says_how_it_is_installed_from_its_repository_requires_nothing(folder: Path) -> None:
+    (folder / "setup.py").write_text("setup(name='trl')\n")
+    (folder / "README.md").write_text("pip install git+https://github.com/a/trl\n")
+    assert not any("its project takes" in note for note in completed(folder).notes)
 
 
 def test_a_pinned_build_for_cuda_counts_as_the_release(folder: Path) -> None:
