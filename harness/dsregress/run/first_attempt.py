@@ -18,7 +18,7 @@ import msgspec
 from dsregress.config.settings import Settings
 from dsregress.envs.installer import Installer
 from dsregress.errors import UsageError
-from dsregress.model import Cell, Result
+from dsregress.model import AXES, Cell, Result
 from dsregress.probe import launch_line, oldest_torch
 from dsregress.run import pipeline, program_stack
 from dsregress.run.program_remedies import (
@@ -105,12 +105,12 @@ def remedied_attempt(
     """Return the attempt with the remedies that runs of its baseline ask for. Every run is stored. Raise as
     `Session.measure`."""
     began, named = time.monotonic(), attempt.fixed
-    planned = plan(attempt)
+    planned, result = plan(attempt), None
     for _ in range(_MOST_REMEDIES):
         cells = _tried_first(planned)
         if not cells:
             break
-        result = _result(cells, planned, settings, installer, watch)
+        result = result or _result(cells, planned, settings, installer, watch)
         of_its_day = functools.partial(
             _of_its_day,
             folder=Path(attempt.program.folder),
@@ -134,8 +134,12 @@ def remedied_attempt(
             attempt = completed_attempt(attempt, cells[0].device, settings, installer, watch.note)
         possible = _possible(attempt, before, plan, watch)
         if possible is None:
-            return TriedAttempt(before, result)
-        attempt, planned = possible
+            another = _without_packages_of(attempt, before)
+            if another is None:
+                return TriedAttempt(before, result)
+            attempt = another
+        else:
+            (attempt, planned), result = possible, None
     return TriedAttempt(attempt, None)
 
 
@@ -147,6 +151,14 @@ def _may_lack_more(attempt: Attempt, before: Attempt) -> bool:
         now.stack,
         now.versions.get("transformers"),
     )
+
+
+def _without_packages_of(attempt: Attempt, before: Attempt) -> Attempt | None:
+    """Return the attempt before a remedy that cannot be had, without what that added, so that another one is looked for; None
+    if it added nothing."""
+    added = (name for name in attempt.choice.versions if name not in {*before.choice.versions, *AXES})
+    new = tuple(name for name in added if name not in before.left_out)
+    return msgspec.structs.replace(before, left_out=(*before.left_out, *new)) if new else None
 
 
 def _possible(attempt: Attempt, before: Attempt, plan: Plan, watch: Watch) -> tuple[Attempt, pipeline.Planned] | None:

@@ -371,7 +371,8 @@ def _suspected(signature: Signature, stage: str, stack: Stack) -> list[str]:
 def _older_dependency(signature: Signature, attempt: Attempt) -> Remedy | None:
     """Take the last release of a dependency that has what later ones lack, which no file of the project limits."""
     for says, releases in _OLDER_DEPENDENCIES:
-        new = {name: release for name, release in releases.items() if name not in attempt.choice.versions}
+        has = {*attempt.choice.versions, *attempt.left_out}
+        new = {name: release for name, release in releases.items() if name not in has}
         if not new or not re.search(says, signature.message):
             continue
         choice = msgspec.structs.replace(attempt.choice, versions={**attempt.choice.versions, **new})

@@ -20,7 +20,6 @@ from dsregress.run.project_requirements import AddressedRequirement
 from dsregress.run.stack_locks import newest_beside
 from dsregress.versions.releases import sorted_versions
 
-
 #: ``github.com/owner/name@019fc6dbaa03b888f9d5c1845f0f690da8ed310c``
 _COMMIT = re.compile(r"@([0-9a-f]{7,40})$")
 

@@ -65,6 +65,14 @@ def test_the_folder_is_named(folder: Path, load: Callable[[str], Any], path: str
     assert says in absent_files.without_files(found, error, str(folder))
 
 
+def test_one_of_several_folders_is_named_and_no_path_that_is_not_used(folder: Path) -> None:
+    def listed() -> None:
+        model_path, data_path, train_data = "gone", "none", ["data/wiki", "data/cc"]
+        raise ValueError(f"but got num_samples=0{'' if model_path and data_path and train_data else 'x'}")
+
+    assert folder_without_data(_raised(listed)) == "data/wiki"
+
+
 def test_another_failure_names_none(folder: Path) -> None:
     def fail() -> None:
         root = "data/train"

@@ -160,6 +160,32 @@ def test_packages_of_a_remedy_of_which_no_release_fits_are_left_out_or_the_remed
     assert "that cannot be had: a-package, wandb: no release goes with the others" in runs.notes[-1]
 
 
+def test_another_remedy_is_tried_without_a_run_if_one_cannot_be_had(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    class Resolved(Runs):
+        def plan(self, attempt: Attempt) -> pipeline.Planned:
+            if "huggingface-hub" in attempt.choice.versions:
+                raise UsageError("the releases given do not go together: no solution: huggingface-hub")
+            return super().plan(attempt)
+
+    monkeypatch.setattr(program_stack, "complete_choice", lambda choice, *rest: CompletedChoice(choice=choice))
+    gone = "No module named 'huggingface_hub.utils._errors'"
+    runs = Resolved(Failed("init", f"ModuleNotFoundError: {gone} (a.py:1)"), Passed())
+    runs.partners = {"transformers": "4.57.6"}
+    monkeypatch.setattr(first_attempt, "_tried_first", lambda planned: planned.matrix.cells[:1])
+    monkeypatch.setattr(first_attempt, "day_of_last_commit", lambda *given: "2024-05-01")
+    monkeypatch.setattr(first_attempt, "newest_of", lambda *given: ("", ""))
+    monkeypatch.setattr(first_attempt, "releases_of_day", lambda day, packages, _: dict.fromkeys(packages, "4.40.1"))
+    found = tried(monkeypatch, runs, tmp_path)
+    assert found.attempt.choice.versions["transformers"] == "4.40.1"
+    assert len(runs.ran) == 2
+    said = [note.partition(": ")[2] for note in runs.notes]
+    assert said[0] == f"fails with a newer one (ModuleNotFoundError: {gone}): takes huggingface-hub 0.24.7"
+    assert said[1].startswith("that cannot be had: the releases given do not go together")
+    assert "takes those of its last commit, of 2024-05-01: transformers 4.40.1" in said[2]
+
+
 def test_what_a_longer_path_reaches_is_completed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def completed(choice: Choice, line: LaunchLine, *rest: Any) -> CompletedChoice:
         assert dict(line.variables) == {"PYTHONPATH": ".."}
