@@ -119,7 +119,8 @@ def remedied_attempt(
             settings=settings,
             installer=installer,
         )
-        found = remedy_of(result.outcome, attempt, planned.stacks.baseline, of_its_day)
+        of_release = functools.partial(_of_release, installer=installer)
+        found = remedy_of(result.outcome, attempt, planned.stacks.baseline, of_its_day, of_release)
         if found is None:
             says_nothing = reusable([result], 0) is None or fails_with_each(result, planned.stacks.stacks)
             return TriedAttempt(attempt, result if says_nothing else None)
@@ -200,6 +201,12 @@ def _of_its_day(
         del found["torch"]
     found = {name: supported_release(name, release) for name, release in found.items()}
     return OfItsDay(day, releases_that_go_together(found, base.baseline, settings, installer), of)
+
+
+def _of_release(package: str, version: str, dependency: str, installer: Installer) -> OfItsDay:
+    """Return the release of a dependency on the day on which a release of a package was uploaded."""
+    day, of = newest_of({package: [version]}, installer)
+    return OfItsDay(day, releases_of_day(day, [dependency], installer) if day else {}, of)
 
 
 def _tried_first(planned: pipeline.Planned) -> list[Cell]:

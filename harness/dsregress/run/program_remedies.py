@@ -13,6 +13,7 @@ import msgspec
 from packaging.version import Version
 
 from dsregress.advice.other_packages import OF_A_CALL, packages_to_try
+from dsregress.compare.failed_imports import failed_import, is_not_loaded
 from dsregress.compare.outcomes import NO_RANK
 from dsregress.model import AXES, Failed, MachineFault, Outcome, Signature, Stack, read_signature
 from dsregress.probe.border import machine
@@ -55,6 +56,7 @@ _REFUSED_RANK = re.compile(r"unrecognized arguments: .*--local-rank=")
 _OLD_LAUNCHER = re.compile(r"(?<!\S)(?:\S*/)?python[\d.]*(?:\s+-[uBOsSEI])*\s+-m\s+torch\.distributed\.launch\s+")
 _NO_SOLUTION = "no solution"
 _SHORTEST_NAME = 4  #: of names that are compared by their beginnings
+_OF_ABSENCE = ("OSError", "FileNotFoundError", "ConnectionError")
 _NAMED_MODULES = re.compile(r"'(\w+)'")
 _PYTHON = re.compile(r"(?<!\S)(?:\S*/)?python[\d.]*(?:\s+-[uBOsSEI])*\s+(?=\S)")
 
@@ -95,7 +97,17 @@ class OfItsDay(NamedTuple):
 ReleasesOfItsDay = Callable[[Collection[str]], OfItsDay]
 
 
-def remedy_of(outcome: Outcome, attempt: Attempt, stack: Stack, of_its_day: ReleasesOfItsDay) -> Remedy | None:
+#: Returns the release of a dependency on the day on which a release of a package, by name and version, was uploaded.
+DependencyOfDay = Callable[[str, str, str], OfItsDay]
+
+
+def remedy_of(
+    outcome: Outcome,
+    attempt: Attempt,
+    stack: Stack,
+    of_its_day: ReleasesOfItsDay,
+    dependency_of_day: DependencyOfDay = lambda package, version, dependency: OfItsDay("", {}),
+) -> Remedy | None:
     """Return what to try after an attempt ended so on ``stack``; None if no remedy is certain, or it passed."""
     if isinstance(outcome, MachineFault) and outcome.fault == machine.BUILD_DOWNLOAD:
         return _unpinned(outcome, attempt) or _left_out(outcome, attempt)
@@ -109,6 +121,8 @@ def remedy_of(outcome: Outcome, attempt: Attempt, stack: Stack, of_its_day: Rele
             or _left_out(outcome, attempt)
         )
     if (found := _older_dependency(signature, attempt)) is not None:
+        return found
+    if (found := _dependency_of_day(signature, attempt, stack, dependency_of_day)) is not None:
         return found
     if says_what_to_do(outcome):
         more = _ALL_PACKAGES.findall(outcome.detail)[-1:]
@@ -361,7 +375,10 @@ def _names_one(outcome: Failed | MachineFault, names: Collection[str]) -> str:
 
 
 def _suspected(signature: Signature, stage: str, stack: Stack) -> list[str]:
-    """Return the packages of which other releases may pass, if the error is one of a call of theirs, or in their code."""
+    """Return the packages of which other releases may pass, if the error is one of a call of theirs, or in their code. What
+    is absent from this machine, as an added package says, is so with any release."""
+    if signature.error in _OF_ABSENCE and signature.package not in AXES and not is_not_loaded(signature):
+        return []
     tried = packages_to_try(signature, stage, stack, ())
     if signature.error in OF_A_CALL or signature.package in {name.replace("-", "_") for name in tried}:
         return tried
@@ -382,6 +399,31 @@ def _older_dependency(signature: Signature, attempt: Attempt) -> Remedy | None:
         )
         return Remedy(more, f"fails with a newer one ({signature.message}): takes {said}")
     return None
+
+
+def _dependency_of_day(signature: Signature, attempt: Attempt, stack: Stack, of_day: DependencyOfDay) -> Remedy | None:
+    """Take the dependency of an added package, which imports from it what it has no longer, of that package's day."""
+    missing = failed_import(signature)
+    if missing is None or not missing.is_installed or signature.is_of_program:
+        return None
+    package, dependency = (
+        packages_by_module().get(module, module.replace("_", "-")) for module in (signature.package, missing.package)
+    )
+    has = {*stack.versions, *attempt.choice.versions, *attempt.left_out, *AXES, package}
+    if package not in attempt.added or package not in stack.versions or dependency in has:
+        return None
+    day, found, _ = of_day(package, stack.versions[package], dependency)
+    if dependency not in found:
+        return None
+    release = found[dependency]
+    more = msgspec.structs.replace(
+        attempt,
+        choice=msgspec.structs.replace(attempt.choice, versions={**attempt.choice.versions, dependency: release}),
+        added=(*attempt.added, dependency),
+        fixed=(*attempt.fixed, dependency),
+    )
+    of = f"{package} {stack.versions[package]}, of {day}"
+    return Remedy(more, f"{of}, imports what {dependency} has no longer: takes {dependency} {release}, of that day")
 
 
 def _newer_transformers(signature: Signature, attempt: Attempt, stack: Stack) -> Remedy | None:

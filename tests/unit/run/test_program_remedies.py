@@ -221,6 +221,39 @@ def test_a_key_that_no_server_sees_is_given_and_other_variables_are_the_users() 
     assert after(said.format("API_KEY, ENTITY", "API_KEY=VALUE ENTITY=VALUE")) is None
 
 
+def test_a_dependency_that_lost_what_an_added_package_imports_is_of_that_packages_day() -> None:
+    stack = msgspec.structs.replace(STACK, versions={**STACK.versions, "pytorch-lightning": "1.4.2"})
+    given = msgspec.structs.replace(GIVEN, added=("pytorch-lightning",), pinned=("pytorch-lightning",))
+    asked: list[tuple[str, str, str]] = []
+
+    def of_day(*about: str) -> OfItsDay:
+        asked.append((about[0], about[1], about[2]))
+        return OfItsDay("2021-07-27", {"torchmetrics": "0.4.1"}, "pytorch-lightning 1.4.2")
+
+    said = "cannot import name 'get_num_classes' from 'torchmetrics.utilities.data' (torchmetrics/utilities/data.py)"
+    failed = Failed("init", f"ImportError: {said} (pytorch_lightning/metrics/utils.py:<module>)")
+    found = remedy_of(failed, given, stack, of_no_day, of_day)
+    assert found is not None
+    assert asked == [("pytorch-lightning", "1.4.2", "torchmetrics")]
+    assert found.attempt.choice.versions == {"torchmetrics": "0.4.1"}
+    assert found.line == (
+        "pytorch-lightning 1.4.2, of 2021-07-27, imports what torchmetrics has no longer: takes torchmetrics 0.4.1, of that "
+        "day"
+    )
+    again = remedy_of(failed, found.attempt, stack, of_no_day, of_day)
+    assert again is None or "torchmetrics" not in again.line
+    unknown = remedy_of(failed, msgspec.structs.replace(given, added=()), stack, of_no_day, of_day)
+    assert unknown is None or "torchmetrics" not in unknown.line
+
+
+def test_what_is_absent_from_the_machine_is_so_with_any_release_of_the_package_that_says_it() -> None:
+    stack = msgspec.structs.replace(STACK, versions={**STACK.versions, "spacy": "3.8.18"})
+    given = msgspec.structs.replace(GIVEN, added=("spacy",))
+    for error, is_tried in (("OSError", False), ("ValueError", True)):
+        failed = Failed("init", f"{error}: [E050] Can't find model 'en_core_web_sm' (spacy/util.py:load_model)")
+        assert (remedy_of(failed, given, stack, of_2025) is not None) == is_tried
+
+
 def of_2025(packages: Collection[str]) -> OfItsDay:
     return OfItsDay("2025-03-02", {"transformers": "4.49.0"} if "transformers" in packages else {})
 
