@@ -155,8 +155,8 @@ def _may_lack_more(attempt: Attempt, before: Attempt) -> bool:
 
 
 def _without_packages_of(attempt: Attempt, before: Attempt) -> Attempt | None:
-    """Return the attempt before a remedy that cannot be had, without what that added, so that another one is looked for; None
-    if it added nothing."""
+    """Return the attempt before a remedy that cannot be had, without what that added, so that another one is looked for;
+    None if it added nothing."""
     added = (name for name in attempt.choice.versions if name not in {*before.choice.versions, *AXES})
     new = tuple(name for name in added if name not in before.left_out)
     return msgspec.structs.replace(before, left_out=(*before.left_out, *new)) if new else None

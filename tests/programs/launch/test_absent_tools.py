@@ -35,7 +35,7 @@ def test_a_program_that_a_package_starts_by_its_name_is_named_and_no_file_of_the
     with pytest.raises(FileNotFoundError) as opened:
         open("absent-encoder").close()
     assert absent_tool(opened.value) == ""
+    code = "import sys; sys.exit('absent-tool: command not found')"
     with pytest.raises(subprocess.CalledProcessError) as ended:
-        code = "import sys; sys.exit('absent-tool: command not found')"
         subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
     assert absent_tool(ended.value) == "absent-tool"

@@ -73,6 +73,16 @@ def test_one_of_several_folders_is_named_and_no_path_that_is_not_used(folder: Pa
     assert folder_without_data(_raised(listed)) == "data/wiki"
 
 
+@pytest.mark.parametrize(
+    "said", ["No bin files found in empty", "no .pt shards found in 'empty'.", "No files found at empty."]
+)
+def test_the_folder_is_named_in_which_a_program_says_that_there_are_no_files(folder: Path, said: str) -> None:
+    assert folder_without_data(AssertionError(said)) == "empty"
+    Path("full").mkdir()
+    Path("full", "x.txt").touch()
+    assert folder_without_data(AssertionError(said.replace("empty", "full"))) == ""
+
+
 def test_another_failure_names_none(folder: Path) -> None:
     def fail() -> None:
         root = "data/train"

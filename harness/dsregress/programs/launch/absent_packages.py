@@ -79,9 +79,9 @@ _MOST_CAUSES = 20
 def _missing_packages(error: BaseException) -> set[str]:
     if isinstance(error, ImportError) and error.name and not missing_imports.is_missing(error.name):
         return set()  # "cannot import name 'x' from 'transformers'"
-    for said, package in _LIBRARIES.items():
-        if said in str(error) and not _is_here(package):
-            return {package}
+    for complaint, brings in _LIBRARIES.items():
+        if complaint in str(error) and not _is_here(brings):
+            return {brings}
     text = _ONE_OF_TWO.sub(r"\1", _ADDRESS.sub("", str(error)))
     if not isinstance(error, ImportError) and "install" not in text.lower():
         return set()

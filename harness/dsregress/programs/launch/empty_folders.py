@@ -14,6 +14,11 @@ from collections.abc import Iterator
 #: torch's words, of ``RandomSampler`` and ``ConcatDataset``.
 _WITHOUT_ROWS = re.compile(r"but got num_samples=0$|^datasets should not be an empty iterable$")
 
+#: Programs' own words: ``No bin files found in data/TinyStories_all_data``.
+_NO_FILES = re.compile(
+    r"\b[Nn]o (?:[\w.*]+ ){0,3}(?:files?|images?|shards?)(?: were)? found (?:in|at|under) [`'\"]?([^\s`'\",]+)"
+)
+
 #: Names of what a program reads, and of what it writes.
 _READ = re.compile(r"dir|root|path|folder|data|imgs|images", re.IGNORECASE)
 _WRITTEN = re.compile(r"out|save|log|ckpt|checkpoint|result|exp|cache|tmp|model|weight|resume|tokenizer", re.IGNORECASE)
@@ -28,6 +33,9 @@ _MOST_OF_A_LIST = 8
 def folder_without_data(error: BaseException) -> str:
     """Return the folder, absent or empty, from which a program that failed for want of rows reads them; empty for another
     error, or if none is found."""
+    if (named := _NO_FILES.search(str(error))) is not None:
+        path = named[1].rstrip(".:;")
+        return path if _is_without_files(path) else ""
     if not _WITHOUT_ROWS.search(str(error)):
         return ""
     for count, (name, value) in enumerate(_local_values(error)):
