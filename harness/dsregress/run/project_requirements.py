@@ -45,7 +45,7 @@ _ENTRY = re.compile(r"^\s*-\s+([A-Za-z][\w.-]*(?:\[[\w,-]+\])?\s*[=<>~!].*?)\s*(
 
 
 #: Files that say how a project is installed, with lines as one types them.
-_OF_INSTALLING = ("README*", "INSTALL*", "install*.sh", "setup*.sh", "Dockerfile*")
+_OF_INSTALLING = ("README*", "INSTALL*", "[Gg]et*[Ss]tarted*.md", "install*.sh", "setup*.sh", "Dockerfile*")
 
 #: ``$ pip install trl==0.9.6 "peft>=0.10" && ...``
 _PIP_LINE = re.compile(r"\b(?:uv )?pip3? install[ \t]+([^\n;&|`#]+)")
