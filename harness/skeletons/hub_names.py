@@ -16,14 +16,6 @@ from skeletons.table_files import read_table
 #: Organisations that publish models of others under their own names.
 _MIRRORS = ("nousresearch", "unsloth")
 
-#: Parts of a name that say that a model has other shapes than the one after which it is called: quantised, an adapter, of
-#: other layers or of another size.
-_OF_OTHER_SHAPES = re.compile(
-    r"(?:^|[-_.])(?:\d+(?:\.\d+)?[bmk]|\d*x\d.*|\d*-?bit|[a-z]*(?:quant|lora|adapter|prun|distil|draft|eagle|medusa|merge|moe"
-    r"|expand|layer|turbo|prm|tiny|mini|small|large|base|medium|vision|audio|multimodal|reward|embed).*|bnb|gptq|awq|gguf|ggml|hqq"
-    r"|exl\d|int\d|fp\d|w\d.*|mlx|onnx|peft|sparse|random|vl|vlm|omni|rm)(?=$|[-_.])"
-)
-
 #: A model's name says which size it is.
 _SIZED = re.compile(
     r"\d(?:\.\d+)?[bm](?=$|[-_.])|[-_](?:tiny|small|base|medium|large|xl|xxl)(?=$|[-_.])|^gpt2|large-v\d"
@@ -55,7 +47,7 @@ def _called_after(organisation: str, short: str) -> str | None:
         return None
     longest = max(bases, key=lambda lower: len(lower.rpartition("/")[2]), default="")
     rest = short[len(longest.rpartition("/")[2]) :]
-    return _by_lower()[longest] if longest and not _OF_OTHER_SHAPES.search(rest) else None
+    return _by_lower()[longest] if longest and not _of_other_shapes().search(rest) else None
 
 
 def _begins_with(short: str, name: str) -> bool:
@@ -71,6 +63,13 @@ def known_model_of_folder(name: str) -> str | None:
         if of_model.strip("*") and fnmatch.fnmatchcase(short, of_model):
             return known_model_name(f"{organisation}/{short}")
     return None
+
+
+@functools.cache
+def _of_other_shapes() -> re.Pattern[str]:
+    """Return the pattern of parts of a name that say that a model has other shapes than the one after which it is called:
+    quantised, an adapter, of other layers or of another size."""
+    return re.compile(rf"(?:^|[-_.])(?:{'|'.join(read_table('other_shapes'))})(?=$|[-_.])")
 
 
 @functools.cache

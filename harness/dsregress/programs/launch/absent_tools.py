@@ -11,12 +11,10 @@ from dsregress.programs.launch import missing_imports
 from vgpu.error_chain import behind_one_another
 
 #: ``espeak not installed on your system``, ``ffmpeg was not found in PATH``, ``sox: command not found``.
+_PLACE = r"(?:on|in) (?:(?:your|this|the|system) )*(?:\$?PATH|system|machine|computer)\b"
+_NAME = r"[\"'`]?(?P<name>[A-Za-z][\w.+-]*)[\"'`]?(?: program| executable| binary| command)?(?::| is| was)?"
 _NOT_INSTALLED = re.compile(
-    r"""["'`]?(?P<name>[A-Za-z][\w.+-]*)["'`]?(?:\s+(?:program|executable|binary|command))?(?::|\s+is|\s+was)?\s+
-    (?:(?:command\s+)?not\s+(?:installed|found|available)\s+(?:on|in)\s+(?:(?:your|this|the|system)\s+)*
-       (?:\$?PATH|system|machine|computer)\b
-    |command\s+not\s+found\b)""",
-    re.IGNORECASE | re.VERBOSE,
+    rf"{_NAME} (?:not (?:installed|found|available) {_PLACE}|command not found\b)", re.IGNORECASE
 )
 
 
