@@ -174,18 +174,15 @@ def _of_the_network(error: Exception, program: LaunchedProgram) -> Exception | N
 
 
 def _of_a_missing_package(error: Exception, program: LaunchedProgram) -> Exception | None:
-    needed = absent_packages.packages_asked_for(error)
-    return CannotRun(_refusal_text(error, needed)) if needed else None
-
-
-def _of_a_missing_tool(error: Exception, program: LaunchedProgram) -> Exception | None:
-    tool = absent_tools.absent_tool(error)
-    if not tool:
-        return None
-    return CannotRun(
-        f"{place_of(error)}: {program.name} needs {tool}, a program that this machine lacks and no package of Python's "
-        "brings: install it, by the system's packages"
-    )
+    """Explain a missing package, or a program of the system that no package brings."""
+    if needed := absent_packages.packages_asked_for(error):
+        return CannotRun(_refusal_text(error, needed))
+    if tool := absent_tools.absent_tool(error):
+        return CannotRun(
+            f"{place_of(error)}: {program.name} needs {tool}, a program that this machine lacks and no package of Python's "
+            "brings: install it, by the system's packages"
+        )
+    return None
 
 
 def _of_a_shrunk_vocabulary(error: Exception, program: LaunchedProgram) -> Exception | None:
@@ -225,7 +222,6 @@ _EXPLANATIONS: tuple[Callable[[Exception, LaunchedProgram], Exception | None], .
     _of_an_unbuilt_module,
     _of_the_network,
     _of_a_missing_package,
-    _of_a_missing_tool,
     _of_a_login,
     _of_too_few_ranks,
     _of_a_shrunk_vocabulary,
