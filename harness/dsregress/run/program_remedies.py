@@ -46,7 +46,8 @@ _OLDER_DEPENDENCIES: Sequence[tuple[str, Mapping[str, str]]] = json.loads(_TABLE
 _ABSENT_MODULE = re.compile(r"No module named '(\w+)'")
 
 _RANKS = re.compile(r"give --ranks (\d{1,3})\b")
-_VARIABLES = re.compile(r"write ((?:\w+=VALUE )+)before the line")
+#: What a line says of a key is masked.
+_VARIABLES = re.compile(r"write ((?:\w+=(?:VALUE|\*+) )+)before the line")
 #: Variables whose value is sent to a server, and so nowhere in a run.
 _CREDENTIAL = re.compile(r"(?:_|\b)(?:KEY|TOKEN|SECRET|PASSWORD)$")
 _STEPS = re.compile(r"ended after (\d{1,3}) optimizer steps?, and \d+ are needed: give it .* --steps (\d{1,3})$")

@@ -10,6 +10,7 @@ import pytest
 
 from dsregress.model import Failed, MachineFault, OutOfMemory, Passed, Stack
 from dsregress.probe.border import machine
+from dsregress.probe.border.masking import without_secrets
 from dsregress.run.available_workloads import Program
 from dsregress.run.pipeline import Choice
 from dsregress.run.program_remedies import Attempt, OfItsDay, Remedy, remedy_of
@@ -218,6 +219,8 @@ def test_a_key_that_no_server_sees_is_given_and_other_variables_are_the_users() 
     assert attempt.program.line == "API_KEY=unused HF_TOKEN=unused python train.py --lr 1"
     assert line == "runs with API_KEY=unused HF_TOKEN=unused, which a run without network sends nowhere"
     assert after(said.format("API_KEY", "API_KEY=VALUE"), attempt) is None
+    masked, _ = remedied(without_secrets(said.format("OPENAI_API_KEY", "OPENAI_API_KEY=VALUE")))
+    assert masked.program.line == "OPENAI_API_KEY=unused python train.py --lr 1"
     assert after(said.format("API_KEY, ENTITY", "API_KEY=VALUE ENTITY=VALUE")) is None
 
 
