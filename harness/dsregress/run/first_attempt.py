@@ -86,10 +86,16 @@ def completed_attempt(
         pinned=(*attempt.pinned, *found.pinned),
         others=found.others,
         said=(*attempt.said, *found.notes),
-        fixed=attempt.fixed or tuple(attempt.choice.versions),
+        fixed=(*attempt.fixed, *_named_by_user(attempt)),
         stacks=settings.stacks,
         compared=_compared(settings),
     )
+
+
+def _named_by_user(attempt: Attempt) -> list[str]:
+    """Return the packages whose release the user named: a completed attempt has others in its choice, too."""
+    ours = {*attempt.added, *attempt.pinned, *attempt.fixed}
+    return [name for name in attempt.choice.versions if name not in ours]
 
 
 def _compared(settings: Settings) -> dict[str, str]:

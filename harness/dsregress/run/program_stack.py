@@ -103,6 +103,7 @@ def complete_choice(
             wanted.of_commits.get(name),
         )
         for name, one in needs.addressed.items()
+        if name not in choice.versions
     )
     return CompletedChoice(
         choice=wanted.choice(),
@@ -276,6 +277,7 @@ class _Wanted:
         self._versions.update(found)
         self.added += found
         self.pinned += [name for name in found if (one := wanted[name]) is not None and _is_limited_above(one)]
+        self.pinned += [name for name in found if name in self.of_commits]
         if found:
             self.notes.append(
                 f"adds {', '.join(_added_text(found, wanted))}; --with PACKAGE=VERSION takes another release"

@@ -199,6 +199,12 @@ def test_what_a_longer_path_reaches_is_completed(monkeypatch: pytest.MonkeyPatch
     assert found.attempt.program.line == "PYTHONPATH=.. python train.py"
     assert found.attempt.choice.versions == {"wandb": "0.18.3"}
     assert found.attempt.added == ("wandb",)
+    assert found.attempt.fixed == ()
+    given = first_attempt.completed_attempt(
+        msgspec.structs.replace(found.attempt, choice=Choice(versions={"wandb": "0.18.3", "peft": "0.9.0"})),
+        *("sim", Settings(), cast(Installer, None), runs.note),
+    )
+    assert given.fixed == ("peft",)
     assert runs.notes[-1].endswith(": adds wandb 0.18.3")
 
 

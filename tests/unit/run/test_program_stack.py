@@ -217,7 +217,7 @@ def test_a_commit_of_a_package_is_nearest_to_the_release_of_the_day_on_which_the
 
     monkeypatch.setattr(program_stack, "releases_of_commits", of_commits)
     found = completed(folder)
-    assert found.choice.versions == {"trl": "0.9.6"}
+    assert (found.choice.versions, found.pinned) == ({"trl": "0.9.6"}, ("trl",))
     note = found.notes[-1]
     assert (
         "the release 0.9.6 is taken, the newest of 2025-03-11, when requirements.txt came to name that commit;" in note
