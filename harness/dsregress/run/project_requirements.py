@@ -140,12 +140,25 @@ def name_of_project(root: Path) -> str:
     project = _table(root / "pyproject.toml", "project")
     name = project.get("name")
     if name is None:
+        name = _name_of_setup(project_text(root / "setup.py"))
+    if name is None:
         found = re.search(
             r"""\bname\s*=\s*["']?([A-Za-z][\w.-]*)""",
             project_text(root / "setup.py") + project_text(root / "setup.cfg"),
         )
         name = found[1] if found else ""
     return canonicalize_name(str(name))
+
+
+def _name_of_setup(text: str) -> str | None:
+    """Return the name that a ``setup.py`` passes to ``setup``, and not that of an extension of it."""
+    try:
+        calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+    named = [one for call in calls if ast.unparse(call.func).endswith("setup") for one in call.keywords]
+    names = [one.value for one in named if one.arg == "name"]
+    return next((str(one.value) for one in names if isinstance(one, ast.Constant)), None)
 
 
 def _project_folders(folder: Path) -> Iterator[Path]:

@@ -225,7 +225,7 @@ def test_a_commit_of_a_package_is_nearest_to_the_release_of_the_day_on_which_the
 
 
 def test_a_project_that_says_how_it_is_installed_from_its_repository_requires_nothing(folder: Path) -> None:
-    (folder / "setup.py").write_text("setup(name='trl')\n")
+    (folder / "setup.py").write_text("parts = [Extension(name='trl.fast')]\nsetuptools.setup(name='trl')\n")
     (folder / "README.md").write_text("pip install git+https://github.com/a/trl\n")
     assert not any("its project takes" in note for note in completed(folder).notes)
 
