@@ -67,8 +67,7 @@ def test_a_program_of_the_system_is_told_to_be_installed_and_no_release_is_blame
     said = "absent-speak not installed on your system"
     refused = environment_failure(RuntimeError(said), cast(LaunchedProgram, _Program()), 0, 0)
     assert str(refused) == (
-        "an unknown place: train.py needs absent-speak, a program that this machine lacks and no package of Python's "
-        "brings: install it, by the system's packages"
+        "an unknown place: needs the program absent-speak, which this machine lacks: install it as a package of the system's"
     )
 
 

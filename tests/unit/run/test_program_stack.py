@@ -80,11 +80,11 @@ def folder(tmp_path: Path) -> Path:
 
 
 def completed(
-    folder: Path, choice: Choice | None = None, line: str = "torchrun train.py"
+    folder: Path, choice: Choice | None = None, line: str = "torchrun train.py", index: Index | None = None
 ) -> program_stack.CompletedChoice:
     settings = Settings(environments=str(folder / ".dsregress"))
     given = Choice() if choice is None else choice
-    installer = cast(Installer, cast(Any, Index()))
+    installer = cast(Installer, cast(Any, index or Index()))
     return program_stack.complete_choice(given, launch_line.parse(line), folder, "sim", settings, installer)
 
 
@@ -228,6 +228,24 @@ def test_a_project_that_says_how_it_is_installed_from_its_repository_requires_no
     (folder / "setup.py").write_text("parts = [Extension(name='trl.fast')]\nsetuptools.setup(name='trl')\n")
     (folder / "README.md").write_text("pip install git+https://github.com/a/trl\n")
     assert not any("its project takes" in note for note in completed(folder).notes)
+
+
+def test_what_the_user_added_may_go_with_what_the_project_pins_alone(folder: Path) -> None:
+    class Excluding(Index):
+        def compile(
+            self, source: Path, output: Path, python: str, overrides: Path | None = None
+        ) -> NotInstalled | None:
+            text = source.read_text()
+            if "wandb==0.16.0" in text and "transformers==4.40.0" not in text:
+                return Failed("install", "no solution: transformers>=5 depends on wandb>0.16.0")
+            return super().compile(source, output, python, overrides)
+
+    (folder / "train.py").write_text("import deepspeed, trl, wandb\n")
+    requires(folder, "transformers==4.40.0", "trl==0.9.6")
+    given = Choice(versions={"wandb": "0.16.0"})
+    found = completed(folder, given, index=Excluding())
+    assert found.choice.versions["transformers"] == "4.40.0"
+    assert found.choice.versions["trl"] == "0.9.6"
 
 
 def test_a_pinned_build_for_cuda_counts_as_the_release(folder: Path) -> None:

@@ -179,8 +179,7 @@ def _of_a_missing_package(error: Exception, program: LaunchedProgram) -> Excepti
         return CannotRun(_refusal_text(error, needed))
     if tool := absent_tools.absent_tool(error):
         return CannotRun(
-            f"{place_of(error)}: {program.name} needs {tool}, a program that this machine lacks and no package of Python's "
-            "brings: install it, by the system's packages"
+            f"{place_of(error)}: needs the program {tool}, which this machine lacks: install it as a package of the system's"
         )
     return None
 
