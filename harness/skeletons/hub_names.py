@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fnmatch
 import functools
+import re
 from collections.abc import Mapping
 
 from skeletons.known_models import known_models
@@ -14,6 +15,11 @@ from skeletons.table_files import read_table
 
 #: Organisations that publish models of others under their own names.
 _MIRRORS = ("nousresearch", "unsloth")
+
+#: A model's name says which size it is.
+_SIZED = re.compile(
+    r"\d(?:\.\d+)?[bm](?=$|[-_.])|[-_](?:tiny|small|base|medium|large|xl|xxl)(?=$|[-_.])|^gpt2|large-v\d"
+)
 
 
 def known_model_name(name: str) -> str | None:
@@ -28,7 +34,25 @@ def known_model_name(name: str) -> str | None:
         for lower, full in by_lower.items():
             if lower.rpartition("/")[2] == short:
                 return full
-    return next((base for pattern, base in fine_tuned().items() if fnmatch.fnmatchcase(given, pattern.lower())), None)
+    listed = (base for pattern, base in fine_tuned().items() if fnmatch.fnmatchcase(given, pattern.lower()))
+    return next(listed, None) or _called_after(organisation, short)
+
+
+def _called_after(organisation: str, short: str) -> str | None:
+    """Return the known model whose name a model's own begins with, as people call what they fine-tuned:
+    ``me/Llama-3.2-1B-Instruct-cold-start``; None if the rest of it says that its shapes are others, or its publisher is that
+    model's own, who calls other models so too (``whisper-large-v3-turbo``)."""
+    bases = [lower for lower in _by_lower() if _begins_with(short, lower.rpartition("/")[2])]
+    if any(lower.partition("/")[0] == organisation for lower in bases):
+        return None
+    longest = max(bases, key=lambda lower: len(lower.rpartition("/")[2]), default="")
+    rest = short[len(longest.rpartition("/")[2]) :]
+    return _by_lower()[longest] if longest and not _of_other_shapes().search(rest) else None
+
+
+def _begins_with(short: str, name: str) -> bool:
+    """Return True if a name goes on after that of a model, which says a size: ``t5-small`` does, and ``bert`` none."""
+    return len(short) > len(name) and short.startswith(name) and short[len(name)] in "-_." and bool(_SIZED.search(name))
 
 
 def known_model_of_folder(name: str) -> str | None:
@@ -39,6 +63,13 @@ def known_model_of_folder(name: str) -> str | None:
         if of_model.strip("*") and fnmatch.fnmatchcase(short, of_model):
             return known_model_name(f"{organisation}/{short}")
     return None
+
+
+@functools.cache
+def _of_other_shapes() -> re.Pattern[str]:
+    """Return the pattern of parts of a name that say that a model has other shapes than the one after which it is called:
+    quantised, an adapter, of other layers or of another size."""
+    return re.compile(rf"(?:^|[-_.])(?:{'|'.join(read_table('other_shapes'))})(?=$|[-_.])")
 
 
 @functools.cache

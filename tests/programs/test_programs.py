@@ -310,6 +310,21 @@ def test_a_variable_that_is_not_set_is_named(folder: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "pass an `api_key`, `admin_api_key`, or set the `KEY_OF_OURS` or `ADMIN_KEY` environment variable.",
+        "either by passing api_key to the client or by setting the KEY_OF_OURS environment variable",
+        "Please set environment variable KEY_OF_OURS",
+    ],
+)
+def test_a_variable_that_a_package_asks_for_is_named(folder: Path, said: str) -> None:
+    (folder / "train.py").write_text(f"raise RuntimeError({said!r})\n")
+    assert ran(folder, "sim", 1, "python train.py").signature == (
+        "CannotRun: train.py:1 needs the variable KEY_OF_OURS, which is not set: write KEY_OF_OURS=VALUE before the line"
+    )
+
+
 def test_all_variables_that_the_rest_of_the_file_reads_are_named_at_once(folder: Path) -> None:
     (folder / "train.py").write_text(
         "import os\nif len(os.environ) < 1: os.environ['EARLIER']\nos.environ['WRITTEN'] = os.environ['PATH']\n"

@@ -130,6 +130,18 @@ def test_names_are_found_as_the_hub_finds_them() -> None:
         ("openai/gpt-oss-20b", None),  # quantised
         ("vasista22/whisper-hindi-base", "openai/whisper-base"),
         ("distil-whisper/distil-large-v3", None),  # of fewer layers
+        ("me/Llama-3.2-1B-Instruct-cold-start-ft2", "meta-llama/Llama-3.2-1B-Instruct"),
+        ("me/gpt2-medium_emotion", "gpt2-medium"),
+        ("me/Qwen2.5-7B-Instruct-v2", "Qwen/Qwen2.5-7B-Instruct"),
+        ("me/Llama-3.2-1B-Instruct-lora", None),
+        ("me/Llama-3.2-1B-Instruct-GPTQ-Int4", None),
+        ("me/Llama-3.2-1B-Instruct-8bit", None),
+        ("me/Qwen2.5-7B-8layers-pruned", None),
+        ("me/Qwen2.5-7B-2x7B", None),
+        ("me/bert-base-uncased-emotion", "bert-base-uncased"),
+        ("openai/whisper-large-v3-turbo", None),  # of its publisher, and of fewer layers
+        ("me/Qwen2.5-7Bx", None),
+        ("me/my-Qwen2.5-7B", None),
     ],
 )
 def test_a_mirror_or_a_fine_tuned_model_has_the_shapes_of_its_original(name: str, meant: str | None) -> None:

@@ -27,7 +27,7 @@ from dsregress.compare.failed_imports import failed_import, is_not_loaded
 from dsregress.compare.finding_groups import gravity, kind_of, severity, worst_first
 from dsregress.compare.metrics import OUTCOME, PARAMETER_ERROR
 from dsregress.compare.outcomes import asks_for_a_rank, signature_of
-from dsregress.model import Finding, split_workload
+from dsregress.model import AXES, Finding, split_workload
 from dsregress.wording.workload_words import is_given_program
 
 
@@ -319,6 +319,9 @@ def _is_slight(found: Finding) -> bool:
 #: The package by which stacks are named if no other varies: what it lacks is a release's.
 _NAMING = "deepspeed"
 
+#: Packages whose crash may be that of the releases that are compared: trainers, and what refuses the settings of one.
+_OF_TRAINERS = (*AXES, "trl", "pydantic", "pydantic_core")
+
 #: The error of a program that exits, or ends without a step: ``train.py exits with 2: unrecognized arguments: ...``.
 _IN_PLACE_OF_TRAINING = "ProgramError"
 
@@ -328,14 +331,22 @@ _OF_INTERFACES = ("TypeError", "AttributeError", "ImportError", "ModuleNotFoundE
 
 def is_of_program(found: Finding) -> bool:
     """Return True if a failure is that of a given program's own code, of its exit in place of training, of an assertion,
-    which says that something was called in a wrong way, or of a library that is not loaded here. If every release has it, it
-    tells none from another."""
+    which says that something was called in a wrong way, of a package besides the trainers', or of a library that is not
+    loaded here. If every release has it, it tells none from another."""
     signature = signature_of(found.outcome) if found.outcome is not None else None
     if signature is None or not is_given_program(found.scenario):
         return False
     is_own = signature.is_of_program and signature.error not in _OF_INTERFACES
-    is_own = is_own or (is_not_loaded(signature) and signature.package != _NAMING)
+    is_own = is_own or (is_not_loaded(signature) and signature.package != _NAMING) or raising_package(found) != ""
     return is_own or signature.error in (AssertionError.__name__, _IN_PLACE_OF_TRAINING) or lacking_package(found) != ""
+
+
+def raising_package(found: Finding) -> str:
+    """Return the package in whose code a failure arose, besides the trainers'; else empty."""
+    signature = signature_of(found.outcome) if found.outcome is not None else None
+    if signature is None or signature.is_of_program or signature.package in _OF_TRAINERS:
+        return ""
+    return signature.package
 
 
 def lacking_package(found: Finding) -> str:

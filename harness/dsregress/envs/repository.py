@@ -218,6 +218,12 @@ class Repository:
             raise UsageError("has no commit", where=self.place, hint="run it in a clone of the framework")
         return found
 
+    def first_day_of(self, text: str, file: str) -> str:
+        """Return the day of the first commit in which a file, by its path from the folder of the repository, has a text;
+        empty if none has it."""
+        dates = (self._output("log", "--format=%cI", "-S", text, "--", file) or "").split()
+        return dates[-1].partition("T")[0] if dates else ""
+
     def root(self) -> Path:
         """Return the folder of its files. Raise UsageError."""
         found = self._output("rev-parse", "--show-toplevel")

@@ -66,9 +66,10 @@ def build_failure(output: str, name: str) -> NotInstalled:
 
 
 def _build_failure(line: str, output: str) -> NotInstalled:
-    """Return the failure of a build. It is the network's if the build's last error says so; earlier network errors in its
-    output may be harmless."""
+    """Return the failure of a build. It is a download's if the build's last error says so; earlier network errors in its
+    output may be harmless. The index gave the source, so the network is not lost: the build wants more of it."""
     if fault := machine.in_message(line) or machine.in_log(output):
+        fault = machine.BUILD_DOWNLOAD if fault == machine.NETWORK else fault
         return MachineFault("install", fault, line, _failure_detail(output))
     return Failed("install", line, _failure_detail(output))
 

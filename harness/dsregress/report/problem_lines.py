@@ -13,7 +13,7 @@ from dsregress.advisories.remedy_choice import is_another_job
 from dsregress.compare import Problem, ProblemKind
 from dsregress.compare.finding_groups import kind_of
 from dsregress.compare.metrics import WEIGHT_PRECISION
-from dsregress.compare.problems import is_of_program, lacking_package
+from dsregress.compare.problems import is_of_program, lacking_package, raising_package
 from dsregress.compare.release_ranges import axis_range_text, range_text
 from dsregress.messages import (
     AND,
@@ -365,6 +365,8 @@ def _consequences(context: ReportContext, assessed: Assessment, *, is_ruled: boo
                 "It imports what {package} does not have: the compared releases are not at fault.",
                 package=f"{package} {release}".strip(),
             )
+        elif package := raising_package(problem.worst):
+            yield message("It arises in {package}: the compared releases are not at fault.", package=package)
         elif is_of_program(problem.worst):
             yield message("It fails alike in every release that was measured: look in the program first.")
         yield from _other_packages(context, problem)

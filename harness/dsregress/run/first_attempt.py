@@ -18,7 +18,7 @@ import msgspec
 from dsregress.config.settings import Settings
 from dsregress.envs.installer import Installer
 from dsregress.errors import UsageError
-from dsregress.model import Cell, Result
+from dsregress.model import AXES, Cell, Result
 from dsregress.probe import launch_line, oldest_torch
 from dsregress.run import pipeline, program_stack
 from dsregress.run.program_remedies import (
@@ -30,12 +30,18 @@ from dsregress.run.program_remedies import (
 )
 from dsregress.run.program_stack import is_torch_for_here, supported_release
 from dsregress.run.refusals import fails_with_each
-from dsregress.run.releases_of_day import day_of_last_commit, newest_of, releases_of_day
+from dsregress.run.releases_of_day import (
+    day_of_last_commit,
+    newest_of,
+    releases_of_day,
+    releases_that_go_together,
+)
 from dsregress.run.session import open_session
 from dsregress.run.targets import varied_package
 from dsregress.run.watch import Watch
 from dsregress.store.reuse import reusable
 from dsregress.versions.releases import parsed_version
+from dsregress.versions.stack_plans import StackPlan
 
 #: More remedies than a program needs that can be measured.
 _MOST_REMEDIES = 8
@@ -67,7 +73,8 @@ def completed_attempt(
         attempt.choice, launch_line.parse(program.line), Path(program.folder), device, settings, installer
     )
     for line in found.notes:
-        note(f"{program.name}: {line}")
+        if line not in attempt.said:
+            note(f"{program.name}: {line}")
     line = program.line
     for folder in found.searched:
         line = line_searching(line, folder)
@@ -78,10 +85,17 @@ def completed_attempt(
         added=(*attempt.added, *found.added),
         pinned=(*attempt.pinned, *found.pinned),
         others=found.others,
-        fixed=attempt.fixed or tuple(attempt.choice.versions),
+        said=(*attempt.said, *found.notes),
+        fixed=(*attempt.fixed, *_named_by_user(attempt)),
         stacks=settings.stacks,
         compared=_compared(settings),
     )
+
+
+def _named_by_user(attempt: Attempt) -> list[str]:
+    """Return the packages whose release the user named: a completed attempt has others in its choice, too."""
+    ours = {*attempt.added, *attempt.pinned, *attempt.fixed}
+    return [name for name in attempt.choice.versions if name not in ours]
 
 
 def _compared(settings: Settings) -> dict[str, str]:
@@ -97,16 +111,22 @@ def remedied_attempt(
     """Return the attempt with the remedies that runs of its baseline ask for. Every run is stored. Raise as
     `Session.measure`."""
     began, named = time.monotonic(), attempt.fixed
-    planned = plan(attempt)
+    planned, result = plan(attempt), None
     for _ in range(_MOST_REMEDIES):
         cells = _tried_first(planned)
         if not cells:
             break
-        result = _result(cells, planned, settings, installer, watch)
+        result = result or _result(cells, planned, settings, installer, watch)
         of_its_day = functools.partial(
-            _of_its_day, folder=Path(attempt.program.folder), named=named, planned=planned, installer=installer
+            _of_its_day,
+            folder=Path(attempt.program.folder),
+            named=named,
+            base=planned.stacks,
+            settings=settings,
+            installer=installer,
         )
-        found = remedy_of(result.outcome, attempt, planned.stacks.baseline, of_its_day)
+        of_release = functools.partial(_of_release, installer=installer)
+        found = remedy_of(result.outcome, attempt, planned.stacks.baseline, of_its_day, of_release)
         if found is None:
             says_nothing = reusable([result], 0) is None or fails_with_each(result, planned.stacks.stacks)
             return TriedAttempt(attempt, result if says_nothing else None)
@@ -117,13 +137,35 @@ def remedied_attempt(
             return TriedAttempt(attempt, result)
         before, (attempt, line) = attempt, found
         watch.note(f"{attempt.program.name}: {line}")
-        if attempt.program.line != before.program.line:  # it may reach more of its files, which import more
+        if _may_lack_more(attempt, before):
             attempt = completed_attempt(attempt, cells[0].device, settings, installer, watch.note)
         possible = _possible(attempt, before, plan, watch)
         if possible is None:
-            return TriedAttempt(before, result)
-        attempt, planned = possible
+            another = _without_packages_of(attempt, before)
+            if another is None:
+                return TriedAttempt(before, result)
+            attempt = another
+        else:
+            (attempt, planned), result = possible, None
     return TriedAttempt(attempt, None)
+
+
+def _may_lack_more(attempt: Attempt, before: Attempt) -> bool:
+    """Return True if a remedy changes the line, which may reach more of the program's files, or the transformers, of which
+    another one may not bring what the program imports: rich comes with transformers 5 alone."""
+    then, now = before.choice, attempt.choice
+    return attempt.program.line != before.program.line or (then.stack, then.versions.get("transformers")) != (
+        now.stack,
+        now.versions.get("transformers"),
+    )
+
+
+def _without_packages_of(attempt: Attempt, before: Attempt) -> Attempt | None:
+    """Return the attempt before a remedy that cannot be had, without what that added, so that another one is looked for;
+    None if it added nothing."""
+    added = (name for name in attempt.choice.versions if name not in {*before.choice.versions, *AXES})
+    new = tuple(name for name in added if name not in before.left_out)
+    return msgspec.structs.replace(before, left_out=(*before.left_out, *new)) if new else None
 
 
 def _possible(attempt: Attempt, before: Attempt, plan: Plan, watch: Watch) -> tuple[Attempt, pipeline.Planned] | None:
@@ -143,13 +185,18 @@ def _possible(attempt: Attempt, before: Attempt, plan: Plan, watch: Watch) -> tu
 
 
 def _of_its_day(
-    packages: Collection[str], folder: Path, named: Collection[str], planned: pipeline.Planned, installer: Installer
+    packages: Collection[str],
+    folder: Path,
+    named: Collection[str],
+    base: StackPlan,
+    settings: Settings,
+    installer: Installer,
 ) -> OfItsDay:
     """Return the releases that can be measured here, of the day of the last commit or of the releases that are named,
     whichever is earlier."""
-    stacks, python = planned.stacks.stacks, planned.stacks.baseline.python
+    python = base.baseline.python
     compared = {
-        package: {one.versions[package] for one in stacks if parsed_version(one.versions.get(package, ""))}
+        package: {one.versions[package] for one in base.stacks if parsed_version(one.versions.get(package, ""))}
         for package in named
     }
     days = ((day_of_last_commit(folder, installer), "its last commit"), newest_of(compared, installer))
@@ -158,7 +205,14 @@ def _of_its_day(
     torch = found.get("torch", "")
     if torch and (oldest_torch.too_old(torch, "sim") or not is_torch_for_here(torch, python, installer)):
         del found["torch"]
-    return OfItsDay(day, {name: supported_release(name, release) for name, release in found.items()}, of)
+    found = {name: supported_release(name, release) for name, release in found.items()}
+    return OfItsDay(day, releases_that_go_together(found, base.baseline, settings, installer), of)
+
+
+def _of_release(package: str, version: str, dependency: str, installer: Installer) -> OfItsDay:
+    """Return the release of a dependency on the day on which a release of a package was uploaded."""
+    day, of = newest_of({package: [version]}, installer)
+    return OfItsDay(day, releases_of_day(day, [dependency], installer) if day else {}, of)
 
 
 def _tried_first(planned: pipeline.Planned) -> list[Cell]:

@@ -13,8 +13,10 @@ import msgspec
 from packaging.version import Version
 
 from dsregress.advice.other_packages import OF_A_CALL, packages_to_try
+from dsregress.compare.failed_imports import failed_import, is_not_loaded
 from dsregress.compare.outcomes import NO_RANK
-from dsregress.model import AXES, Failed, Outcome, Signature, Stack, read_signature
+from dsregress.model import AXES, Failed, MachineFault, Outcome, Signature, Stack, read_signature
+from dsregress.probe.border import machine
 from dsregress.probe.border.masking import masked_launch_line
 from dsregress.probe.module_packages import packages_by_module
 from dsregress.run.available_workloads import Program
@@ -44,6 +46,10 @@ _OLDER_DEPENDENCIES: Sequence[tuple[str, Mapping[str, str]]] = json.loads(_TABLE
 _ABSENT_MODULE = re.compile(r"No module named '(\w+)'")
 
 _RANKS = re.compile(r"give --ranks (\d{1,3})\b")
+#: What a line says of a key is masked.
+_VARIABLES = re.compile(r"write ((?:\w+=(?:VALUE|\*+) )+)before the line")
+#: Variables whose value is sent to a server, and so nowhere in a run.
+_CREDENTIAL = re.compile(r"(?:_|\b)(?:KEY|TOKEN|SECRET|PASSWORD)$")
 _STEPS = re.compile(r"ended after (\d{1,3}) optimizer steps?, and \d+ are needed: give it .* --steps (\d{1,3})$")
 _PATH = re.compile(r"write PYTHONPATH=(\S+) before the line")
 _REFUSED_ARGUMENT = re.compile(r"exits with 2: .*error: (?:unrecognized arguments|argument )")
@@ -51,6 +57,7 @@ _REFUSED_RANK = re.compile(r"unrecognized arguments: .*--local-rank=")
 _OLD_LAUNCHER = re.compile(r"(?<!\S)(?:\S*/)?python[\d.]*(?:\s+-[uBOsSEI])*\s+-m\s+torch\.distributed\.launch\s+")
 _NO_SOLUTION = "no solution"
 _SHORTEST_NAME = 4  #: of names that are compared by their beginnings
+_OF_ABSENCE = ("OSError", "FileNotFoundError", "ConnectionError")
 _NAMED_MODULES = re.compile(r"'(\w+)'")
 _PYTHON = re.compile(r"(?<!\S)(?:\S*/)?python[\d.]*(?:\s+-[uBOsSEI])*\s+(?=\S)")
 
@@ -67,6 +74,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     left_out: tuple[str, ...] = ()  #: packages that cannot be installed
     fixed: tuple[str, ...] = ()  #: packages whose release stays: those that its user named, or a remedy needs
     dated: tuple[str, ...] = ()  #: of the fixed ones, those that were taken from the program's day
+    said: tuple[str, ...] = ()  #: what was said of the project's packages
     stacks: Mapping[str, Mapping[str, str]] = {}  #: the configured ones by name, of which another may be taken
     compared: Mapping[str, str] = {}  #: package -> its configured releases, which are compared unless others are named
 
@@ -90,8 +98,20 @@ class OfItsDay(NamedTuple):
 ReleasesOfItsDay = Callable[[Collection[str]], OfItsDay]
 
 
-def remedy_of(outcome: Outcome, attempt: Attempt, stack: Stack, of_its_day: ReleasesOfItsDay) -> Remedy | None:
+#: Returns the release of a dependency on the day on which a release of a package, by name and version, was uploaded.
+DependencyOfDay = Callable[[str, str, str], OfItsDay]
+
+
+def remedy_of(
+    outcome: Outcome,
+    attempt: Attempt,
+    stack: Stack,
+    of_its_day: ReleasesOfItsDay,
+    dependency_of_day: DependencyOfDay = lambda package, version, dependency: OfItsDay("", {}),
+) -> Remedy | None:
     """Return what to try after an attempt ended so on ``stack``; None if no remedy is certain, or it passed."""
+    if isinstance(outcome, MachineFault) and outcome.fault == machine.BUILD_DOWNLOAD:
+        return _unpinned(outcome, attempt) or _left_out(outcome, attempt)
     if not isinstance(outcome, Failed):
         return None
     signature = read_signature(outcome.signature)
@@ -102,6 +122,8 @@ def remedy_of(outcome: Outcome, attempt: Attempt, stack: Stack, of_its_day: Rele
             or _left_out(outcome, attempt)
         )
     if (found := _older_dependency(signature, attempt)) is not None:
+        return found
+    if (found := _dependency_of_day(signature, attempt, stack, dependency_of_day)) is not None:
         return found
     if says_what_to_do(outcome):
         more = _ALL_PACKAGES.findall(outcome.detail)[-1:]
@@ -264,6 +286,16 @@ def line_searching(line: str, folder: str) -> str:
     return line.replace("PYTHONPATH=", f"{path}:", 1) if "PYTHONPATH=" in line else f"{path} {line}"
 
 
+def _credentials(said: str, attempt: Attempt) -> Remedy | None:
+    """Give a value to a key or a token, which no server sees: a run has no network."""
+    found, line = _VARIABLES.search(said), attempt.program.line
+    names = [word.partition("=")[0] for word in found[1].split()] if found is not None else []
+    if not names or not all(map(_CREDENTIAL.search, names)) or any(f"{name}=" in line for name in names):
+        return None
+    given = " ".join(f"{name}=unused" for name in names)
+    return _changed(attempt, f"runs with {given}, which a run without network sends nowhere", line=f"{given} {line}")
+
+
 def _launcher(said: str, attempt: Attempt) -> Remedy | None:
     line = attempt.program.line
     launched = _PYTHON.sub("torchrun ", line, count=1)
@@ -288,6 +320,7 @@ _REMEDIES: tuple[Callable[[str, Attempt], Remedy | None], ...] = (
     _rows,
     _more_ranks,
     _path,
+    _credentials,
     _launcher,
 )
 
@@ -305,7 +338,7 @@ def _of_its_time(outcome: Failed, attempt: Attempt, stack: Stack, of_its_day: Re
     return _older_packages(outcome.signature, attempt, stack, of_its_day)
 
 
-def _unpinned(outcome: Failed, attempt: Attempt) -> Remedy | None:
+def _unpinned(outcome: Failed | MachineFault, attempt: Attempt) -> Remedy | None:
     """Take the newest releases of packages that were added for the program, if those that its project pins cannot be
     installed here: of the one that cannot be built alone, and then of all."""
     names = [name for name in attempt.pinned if name in attempt.added and name in attempt.choice.versions]
@@ -322,7 +355,7 @@ def _unpinned(outcome: Failed, attempt: Attempt) -> Remedy | None:
     return Remedy(newer, f"{said}: what it pins cannot be installed ({outcome.signature})")
 
 
-def _left_out(outcome: Failed, attempt: Attempt) -> Remedy | None:
+def _left_out(outcome: Failed | MachineFault, attempt: Attempt) -> Remedy | None:
     """Leave out a package that was added for the program and cannot be installed here."""
     name = _names_one(outcome, [name for name in attempt.added if name in attempt.choice.versions])
     if not name:
@@ -333,7 +366,7 @@ def _left_out(outcome: Failed, attempt: Attempt) -> Remedy | None:
     return Remedy(less, f"leaves out {name}, which cannot be installed here: {outcome.signature}")
 
 
-def _names_one(outcome: Failed, names: Collection[str]) -> str:
+def _names_one(outcome: Failed | MachineFault, names: Collection[str]) -> str:
     """Return the one of these packages that a failed installation names; empty if it names none."""
     for said in (outcome.signature.lower(), outcome.detail.lower()):
         for name in names:
@@ -343,7 +376,10 @@ def _names_one(outcome: Failed, names: Collection[str]) -> str:
 
 
 def _suspected(signature: Signature, stage: str, stack: Stack) -> list[str]:
-    """Return the packages of which other releases may pass, if the error is one of a call of theirs, or in their code."""
+    """Return the packages of which other releases may pass, if the error is one of a call of theirs, or in their code. What
+    is absent from this machine, as an added package says, is so with any release."""
+    if signature.error in _OF_ABSENCE and signature.package not in AXES and not is_not_loaded(signature):
+        return []
     tried = packages_to_try(signature, stage, stack, ())
     if signature.error in OF_A_CALL or signature.package in {name.replace("-", "_") for name in tried}:
         return tried
@@ -353,7 +389,8 @@ def _suspected(signature: Signature, stage: str, stack: Stack) -> list[str]:
 def _older_dependency(signature: Signature, attempt: Attempt) -> Remedy | None:
     """Take the last release of a dependency that has what later ones lack, which no file of the project limits."""
     for says, releases in _OLDER_DEPENDENCIES:
-        new = {name: release for name, release in releases.items() if name not in attempt.choice.versions}
+        has = {*attempt.choice.versions, *attempt.left_out}
+        new = {name: release for name, release in releases.items() if name not in has}
         if not new or not re.search(says, signature.message):
             continue
         choice = msgspec.structs.replace(attempt.choice, versions={**attempt.choice.versions, **new})
@@ -363,6 +400,31 @@ def _older_dependency(signature: Signature, attempt: Attempt) -> Remedy | None:
         )
         return Remedy(more, f"fails with a newer one ({signature.message}): takes {said}")
     return None
+
+
+def _dependency_of_day(signature: Signature, attempt: Attempt, stack: Stack, of_day: DependencyOfDay) -> Remedy | None:
+    """Take the dependency of an added package, which imports from it what it has no longer, of that package's day."""
+    missing = failed_import(signature)
+    if missing is None or not missing.is_installed or signature.is_of_program:
+        return None
+    package, dependency = (
+        packages_by_module().get(module, module.replace("_", "-")) for module in (signature.package, missing.package)
+    )
+    has = {*stack.versions, *attempt.choice.versions, *attempt.left_out, *AXES, package}
+    if package not in attempt.added or package not in stack.versions or dependency in has:
+        return None
+    day, found, _ = of_day(package, stack.versions[package], dependency)
+    if dependency not in found:
+        return None
+    release = found[dependency]
+    more = msgspec.structs.replace(
+        attempt,
+        choice=msgspec.structs.replace(attempt.choice, versions={**attempt.choice.versions, dependency: release}),
+        added=(*attempt.added, dependency),
+        fixed=(*attempt.fixed, dependency),
+    )
+    of = f"{package} {stack.versions[package]}, of {day}"
+    return Remedy(more, f"{of}, imports what {dependency} has no longer: takes {dependency} {release}, of that day")
 
 
 def _newer_transformers(signature: Signature, attempt: Attempt, stack: Stack) -> Remedy | None:

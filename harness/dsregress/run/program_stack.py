@@ -29,6 +29,7 @@ from dsregress.run.needed_packages import ProgramNeeds, needs_of_program
 from dsregress.run.own_packages import OwnPackage
 from dsregress.run.pipeline import Choice
 from dsregress.run.project_requirements import AddressedRequirement, DeclaredRequirement
+from dsregress.run.releases_of_day import OfCommit, releases_of_commits
 from dsregress.run.stack_locks import lock_of_stack, newest_beside
 from dsregress.run.targets import varied_package
 from dsregress.run.unused_primary import OneRelease, is_required, one_release
@@ -71,6 +72,11 @@ def complete_choice(
     choice = pipeline.with_newest(settings, choice, installer)
     base = pipeline.plan_stacks(settings, choice, installer)
     lock = lock_of_stack(base.baseline, settings, installer)
+    if isinstance(
+        lock, NotInstalled
+    ):  # what the user added may go with what the project pins of the stack's own packages
+        own = {name: version for name, version in base.baseline.versions.items() if name in AXES}
+        lock = lock_of_stack(msgspec.structs.replace(base.baseline, versions=own), settings, installer)
     if isinstance(lock, NotInstalled):
         return CompletedChoice(choice=choice)
     needs = needs_of_program(line, folder, lock.requirements)
@@ -95,8 +101,14 @@ def complete_choice(
         if is_required(primary, stack, settings, installer):
             wanted.keep_releases(one)
     addressed = (
-        _addressed_note(name, one, wanted.choice().versions.get(name) or base.baseline.versions.get(name, ""))
+        _addressed_note(
+            name,
+            one,
+            wanted.choice().versions.get(name) or base.baseline.versions.get(name, ""),
+            wanted.of_commits.get(name),
+        )
         for name, one in needs.addressed.items()
+        if name not in choice.versions
     )
     return CompletedChoice(
         choice=wanted.choice(),
@@ -108,8 +120,10 @@ def complete_choice(
     )
 
 
-def _addressed_note(name: str, one: AddressedRequirement, release: str) -> str:
+def _addressed_note(name: str, one: AddressedRequirement, release: str, of_commit: OfCommit | None) -> str:
     taken = f"the release {release} is taken" if release else "no release of it is taken"
+    if of_commit is not None and of_commit.release == release:
+        taken += f", the newest of {of_commit.day}, when {one.file} came to name that commit"
     return (
         f"its project takes {name} from {one.address} ({one.file}), which may have what no release has: {taken}; to test "
         "that one, install it in an environment and give --python PATH"
@@ -146,6 +160,7 @@ class _Wanted:
         self.added: list[str] = []
         self.pinned: list[str] = []
         self.has_other_partners = False
+        self.of_commits: dict[str, OfCommit] = {}
 
     def choice(self) -> Choice:
         """Return the choice as it is now."""
@@ -237,6 +252,9 @@ class _Wanted:
             return
         wanted |= self._later_wheels(wanted, base)
         limits = {name: _limits(one) if one is not None else "" for name, one in wanted.items()}
+        free = {name: one for name, one in needs.addressed.items() if limits.get(name) == ""}
+        self.of_commits |= releases_of_commits(free, self._installer)
+        limits |= {name: f"<={self.of_commits[name].release}" for name in free if name in self.of_commits}
         found = self._newest(base, limits)
         if isinstance(found, NotInstalled):  # the project's limits do not go together with the stack's
             pinned = {name: _without_build(one.pin) for name, one in wanted.items() if one is not None and one.pin}
@@ -264,6 +282,7 @@ class _Wanted:
         self._versions.update(found)
         self.added += found
         self.pinned += [name for name in found if (one := wanted[name]) is not None and _is_limited_above(one)]
+        self.pinned += [name for name in found if name in self.of_commits]
         if found:
             self.notes.append(
                 f"adds {', '.join(_added_text(found, wanted))}; --with PACKAGE=VERSION takes another release"

@@ -45,7 +45,7 @@ _ENTRY = re.compile(r"^\s*-\s+([A-Za-z][\w.-]*(?:\[[\w,-]+\])?\s*[=<>~!].*?)\s*(
 
 
 #: Files that say how a project is installed, with lines as one types them.
-_OF_INSTALLING = ("README*", "INSTALL*", "install*.sh", "setup*.sh", "Dockerfile*")
+_OF_INSTALLING = ("README*", "INSTALL*", "[Gg]et*[Ss]tarted*.md", "install*.sh", "setup*.sh", "Dockerfile*")
 
 #: ``$ pip install trl==0.9.6 "peft>=0.10" && ...``
 _PIP_LINE = re.compile(r"\b(?:uv )?pip3? install[ \t]+([^\n;&|`#]+)")
@@ -100,18 +100,22 @@ class AddressedRequirement(NamedTuple):
 
     address: str  #: ``github.com/owner/name@branch``
     file: str
+    path: Path = Path()  #: of the file
 
 
 def addressed_requirements(folders: Iterable[Path]) -> dict[str, AddressedRequirement]:
-    """Return, by package, what the project of these folders takes from repositories in place of releases."""
+    """Return, by package, what the project of these folders takes from repositories in place of releases; not the project
+    itself."""
     found: dict[str, AddressedRequirement] = {}
-    for project in dict.fromkeys(one for folder in folders for one in _project_folders(folder)):
+    projects = dict.fromkeys(one for folder in folders for one in _project_folders(folder))
+    for project in projects:
         files = [*_files_of_pip(project), *(file for name in _OF_INSTALLING for file in sorted(project.glob(name)))]
         files += [project / name for name in ("pyproject.toml", "setup.py", "setup.cfg")]
         for file in files[: 2 * _MOST_FILES]:
             for name, address in _addresses(project_text(file)):
-                found.setdefault(name, AddressedRequirement(address, file.name))
-    return found
+                found.setdefault(name, AddressedRequirement(address, file.name, file))
+    own = {name_of_project(project) for project in projects}
+    return {name: one for name, one in found.items() if name not in own}
 
 
 def _addresses(text: str) -> Iterator[tuple[str, str]]:
@@ -136,12 +140,25 @@ def name_of_project(root: Path) -> str:
     project = _table(root / "pyproject.toml", "project")
     name = project.get("name")
     if name is None:
+        name = _name_of_setup(project_text(root / "setup.py"))
+    if name is None:
         found = re.search(
             r"""\bname\s*=\s*["']?([A-Za-z][\w.-]*)""",
             project_text(root / "setup.py") + project_text(root / "setup.cfg"),
         )
         name = found[1] if found else ""
     return canonicalize_name(str(name))
+
+
+def _name_of_setup(text: str) -> str | None:
+    """Return the name that a ``setup.py`` passes to ``setup``, and not that of an extension of it."""
+    try:
+        calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+    named = [one for call in calls if ast.unparse(call.func).endswith("setup") for one in call.keywords]
+    names = [one.value for one in named if one.arg == "name"]
+    return next((str(one.value) for one in names if isinstance(one, ast.Constant)), None)
 
 
 def _project_folders(folder: Path) -> Iterator[Path]:

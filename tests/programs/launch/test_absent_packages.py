@@ -26,6 +26,7 @@ from dsregress.programs.launch import absent_packages
         (ValueError("You need to have Absent_Looked_For installed to convert it."), ["absent_looked_for"]),
         (ImportError("Absent_looked_for is not available and `use_it` is set."), ["absent_looked_for"]),
         (ImportError("Neither `absent_looked_for` nor `absent_other` is available."), ["absent_looked_for"]),
+        (RuntimeError("cannot load MPI library\nlibmpi.so.12: cannot open shared object file"), ["mpich"]),
         (ValueError("absent_looked_for kernels diverged"), []),
         (ValueError("some other thing is not installed"), []),
         (ImportError("`low_memory` requires a newer pytest: `pip install 'pytest>=99'`"), []),

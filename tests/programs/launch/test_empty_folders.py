@@ -65,6 +65,24 @@ def test_the_folder_is_named(folder: Path, load: Callable[[str], Any], path: str
     assert says in absent_files.without_files(found, error, str(folder))
 
 
+def test_one_of_several_folders_is_named_and_no_path_that_is_not_used(folder: Path) -> None:
+    def listed() -> None:
+        model_path, data_path, train_data = "gone", "none", ["data/wiki", "data/cc"]
+        raise ValueError(f"but got num_samples=0{'' if model_path and data_path and train_data else 'x'}")
+
+    assert folder_without_data(_raised(listed)) == "data/wiki"
+
+
+@pytest.mark.parametrize(
+    "said", ["No bin files found in empty", "no .pt shards found in 'empty'.", "No files found at empty."]
+)
+def test_the_folder_is_named_in_which_a_program_says_that_there_are_no_files(folder: Path, said: str) -> None:
+    assert folder_without_data(AssertionError(said)) == "empty"
+    Path("full").mkdir()
+    Path("full", "x.txt").touch()
+    assert folder_without_data(AssertionError(said.replace("empty", "full"))) == ""
+
+
 def test_another_failure_names_none(folder: Path) -> None:
     def fail() -> None:
         root = "data/train"

@@ -63,6 +63,14 @@ def test_a_program_that_asks_for_a_later_gpu_is_told_to_take_the_first(devices: 
     assert str(refused) == f"train.py asks for GPU {devices}, and they begin with 0: let it ask for {first}"
 
 
+def test_a_program_of_the_system_is_told_to_be_installed_and_no_release_is_blamed() -> None:
+    said = "absent-speak not installed on your system"
+    refused = environment_failure(RuntimeError(said), cast(LaunchedProgram, _Program()), 0, 0)
+    assert str(refused) == (
+        "an unknown place: needs the program absent-speak, which this machine lacks: install it as a package of the system's"
+    )
+
+
 class LocalTokenNotFoundError(Exception):
     """As huggingface_hub's."""
 

@@ -180,6 +180,28 @@ def test_which_column_is_missing(tmp_path: Path, error: Exception, column: str |
     assert more_columns.missed_column(error, [tmp_path / "train.py"], []) == column
 
 
+class ValidationError(ValueError):
+    """As pydantic's."""
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValidationError(
+            "2 validation errors for Sample\nsource\n  Field required [type=missing, input_value={}]\ntarget_text\n  Field "
+            "required"
+        ),
+        ValidationError("1 validation error for Sample\ntarget_text\n  field required (type=value_error.missing)"),
+        TypeError("Sample.__init__() missing 2 required positional arguments: 'source' and 'target_text'"),
+    ],
+)
+def test_a_field_that_the_programs_class_of_a_row_lacks_is_a_missing_column(tmp_path: Path, error: Exception) -> None:
+    (tmp_path / "train.py").write_text("class Sample(BaseModel):\n    source: str\n    target_text: str\n")
+    (tmp_path / "other.py").write_text("class Config:\n    source = 1\n")
+    assert more_columns.missed_column(error, [tmp_path / "train.py"], []) in ("source", "target_text")
+    assert more_columns.missed_column(error, [tmp_path / "other.py"], []) is None
+
+
 @pytest.mark.parametrize(
     ("column", "maker"),
     [

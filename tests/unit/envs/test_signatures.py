@@ -54,11 +54,12 @@ def test_a_build_that_the_machine_stops_is_no_verdict_on_the_package(printed: st
     assert (found.stage, found.fault, found.signature) == ("install", fault, signature(output))
 
 
-def test_a_build_whose_last_error_is_the_network_is_no_verdict_on_the_package() -> None:
+def test_a_build_whose_download_fails_is_no_verdict_on_the_package_and_no_lost_network() -> None:
     lost = "URLError: <urlopen error [Errno -3] Temporary failure in name resolution>"
     found = classify(UV_BUILD.replace("ModuleNotFoundError: No module named 'torch'", lost), "here")
     assert isinstance(found, MachineFault)
-    assert found.fault == machine.NETWORK
+    assert found.fault == machine.BUILD_DOWNLOAD
+    assert "the index" in machine.REMEDIES[found.fault]
 
 
 UV_CUT_OFF = """\

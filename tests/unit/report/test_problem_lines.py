@@ -277,11 +277,6 @@ def test_a_program_that_fails_in_every_release_names_other_packages_only_with_th
         ),
         ("ValueError: 3 rows are too few (train.py:12)", "CANNOT BE TESTED HERE"),
         ("ProgramError: train.py exits with 2: error: unrecognized arguments: --local-rank=0", "CANNOT BE TESTED HERE"),
-        (
-            "OSError: Could not load this library: torchcodec/libtorchcodec_image.so "
-            "(torchcodec/_internally_replaced_utils.py:load_image_library)",
-            "CANNOT BE TESTED HERE",
-        ),
         ("OSError: /x/adam.so: undefined symbol: _ZN3c10 (deepspeed/ops/op_builder/builder.py:load)", "CRASHES"),
         ("TypeError: got an unexpected keyword argument 'warmup_ratio' (train.py:6)", "CRASHES"),
         ("ValueError: got 0 (deepspeed/runtime/lr_schedules.py:__init__)", "CRASHES"),
@@ -323,6 +318,29 @@ def test_a_name_that_a_package_beside_the_releases_lacks_is_no_crash_of_them(
     said = "It imports what transformers 4.51.3 does not have: the compared releases are not at fault."
     said = said.replace(" 4.51.3", f" {failed[0].cell.stack.versions.get('transformers', '')}".rstrip())
     assert (section.problems[0].consequence == said) == (title != "CRASHES")
+
+
+@pytest.mark.parametrize(
+    ("error", "package"),
+    [
+        ("OSError: Could not load this library: torchcodec/x.so (torchcodec/_replaced_utils.py:load)", "torchcodec"),
+        ("ValueError: float | torch.Tensor is not callable (argbind/argbind.py:build_parser)", "argbind"),
+        ("ValidationError: 1 validation error for DeepSpeedConfig (pydantic/main.py:__init__)", ""),
+        ("RuntimeError: expected scalar type (torch/nn/functional.py:linear)", ""),
+        ("ValueError: got 0 (trl/trainer.py:__init__)", ""),
+    ],
+)
+@pytest.mark.parametrize("releases", [("0.15.0",), ("0.15.0", "0.16.0")])
+def test_a_failure_in_a_package_besides_the_trainers_is_no_crash_of_the_releases(
+    releases: tuple[str, ...], error: str, package: str
+) -> None:
+    failed = [result(one, scenario="train-3f9a1c", outcome=Failed("init", error)) for one in releases]
+    (section,) = screen(*failed).sections
+    assert section.title == ("CANNOT BE TESTED HERE" if package else "CRASHES")
+    said = f"It arises in {package}: the compared releases are not at fault."
+    assert section.problems[0].consequence.startswith(said) == bool(package)
+    (section,) = screen(result("0.14.0", scenario="train-3f9a1c"), *failed).sections
+    assert section.title == "CRASHES"  # it passes in another release
 
 
 def test_conditions_are_what_all_variants_name() -> None:

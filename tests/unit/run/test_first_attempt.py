@@ -70,6 +70,7 @@ def tried(
     folder: Path,
     named: tuple[str, ...] = (),
     others: Mapping[str, str] | None = None,
+    said: tuple[str, ...] = (),
 ) -> TriedAttempt:
     @contextlib.contextmanager
     def opened(*how: Any) -> Iterator[Runs]:
@@ -77,7 +78,7 @@ def tried(
 
     monkeypatch.setattr(first_attempt, "open_session", opened)
     program = Program(line="python train.py", folder=str(folder))
-    given = Attempt(program=program, choice=Choice(), fixed=named, others=others or {})
+    given = Attempt(program=program, choice=Choice(), fixed=named, others=others or {}, said=said)
     nothing: Any = None
     watch: Any = runs
     return remedied_attempt(given, runs.plan, Settings(), nothing, watch)
@@ -114,6 +115,7 @@ def test_a_program_that_fails_with_the_newest_packages_takes_those_of_its_commit
     monkeypatch.setattr(
         first_attempt, "releases_of_day", lambda day, packages, _: dict.fromkeys(packages, "4.49.0") if day else {}
     )
+    monkeypatch.setattr(program_stack, "complete_choice", lambda choice, *rest: CompletedChoice(choice=choice))
     failed = Failed("init", "ImportError: cannot import name 'X' from 'transformers' (transformers/__init__.py)")
     runs = Runs(failed, Passed())
     runs.partners = {"transformers": "4.57.6"}
@@ -158,6 +160,32 @@ def test_packages_of_a_remedy_of_which_no_release_fits_are_left_out_or_the_remed
     assert "that cannot be had: a-package, wandb: no release goes with the others" in runs.notes[-1]
 
 
+def test_another_remedy_is_tried_without_a_run_if_one_cannot_be_had(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    class Resolved(Runs):
+        def plan(self, attempt: Attempt) -> pipeline.Planned:
+            if "huggingface-hub" in attempt.choice.versions:
+                raise UsageError("the releases given do not go together: no solution: huggingface-hub")
+            return super().plan(attempt)
+
+    monkeypatch.setattr(program_stack, "complete_choice", lambda choice, *rest: CompletedChoice(choice=choice))
+    gone = "No module named 'huggingface_hub.utils._errors'"
+    runs = Resolved(Failed("init", f"ModuleNotFoundError: {gone} (a.py:1)"), Passed())
+    runs.partners = {"transformers": "4.57.6"}
+    monkeypatch.setattr(first_attempt, "_tried_first", lambda planned: planned.matrix.cells[:1])
+    monkeypatch.setattr(first_attempt, "day_of_last_commit", lambda *given: "2024-05-01")
+    monkeypatch.setattr(first_attempt, "newest_of", lambda *given: ("", ""))
+    monkeypatch.setattr(first_attempt, "releases_of_day", lambda day, packages, _: dict.fromkeys(packages, "4.40.1"))
+    found = tried(monkeypatch, runs, tmp_path)
+    assert found.attempt.choice.versions["transformers"] == "4.40.1"
+    assert len(runs.ran) == 2
+    said = [note.partition(": ")[2] for note in runs.notes]
+    assert said[0] == f"fails with a newer one (ModuleNotFoundError: {gone}): takes huggingface-hub 0.24.7"
+    assert said[1].startswith("that cannot be had: the releases given do not go together")
+    assert "takes those of its last commit, of 2024-05-01: transformers 4.40.1" in said[2]
+
+
 def test_what_a_longer_path_reaches_is_completed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def completed(choice: Choice, line: LaunchLine, *rest: Any) -> CompletedChoice:
         assert dict(line.variables) == {"PYTHONPATH": ".."}
@@ -171,7 +199,35 @@ def test_what_a_longer_path_reaches_is_completed(monkeypatch: pytest.MonkeyPatch
     assert found.attempt.program.line == "PYTHONPATH=.. python train.py"
     assert found.attempt.choice.versions == {"wandb": "0.18.3"}
     assert found.attempt.added == ("wandb",)
+    assert found.attempt.fixed == ()
+    given = first_attempt.completed_attempt(
+        msgspec.structs.replace(found.attempt, choice=Choice(versions={"wandb": "0.18.3", "peft": "0.9.0"})),
+        *("sim", Settings(), cast(Installer, None), runs.note),
+    )
+    assert given.fixed == ("peft",)
     assert runs.notes[-1].endswith(": adds wandb 0.18.3")
+
+
+def test_what_another_transformers_does_not_bring_is_added_and_nothing_is_said_twice(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def completed(choice: Choice, *rest: Any) -> CompletedChoice:
+        notes = ("it uses no deepspeed", "adds rich 15.0.0")
+        return CompletedChoice(choice=Choice(versions={**choice.versions, "rich": "15.0.0"}), notes=notes)
+
+    monkeypatch.setattr(program_stack, "complete_choice", completed)
+    monkeypatch.setattr(first_attempt, "day_of_last_commit", lambda *given: "2024-12-02")
+    monkeypatch.setattr(first_attempt, "newest_of", lambda *given: ("", ""))
+    monkeypatch.setattr(
+        first_attempt, "releases_of_day", lambda day, packages, _: dict.fromkeys(packages, "4.46.3") if day else {}
+    )
+    failed = Failed("init", "ImportError: cannot import name 'X' from 'transformers' (transformers/__init__.py)")
+    runs = Runs(failed, Passed())
+    runs.partners = {"transformers": "4.57.6"}
+    monkeypatch.setattr(first_attempt, "_tried_first", lambda planned: planned.matrix.cells[:1])
+    found = tried(monkeypatch, runs, tmp_path, said=("it uses no deepspeed",))
+    assert found.attempt.choice.versions["rich"] == "15.0.0"
+    assert [note.partition(": ")[2] for note in runs.notes[1:]] == ["adds rich 15.0.0"]
 
 
 def test_what_cannot_be_measured_here_is_not_run_once_more(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

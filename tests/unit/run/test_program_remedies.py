@@ -8,7 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from dsregress.model import Failed, OutOfMemory, Passed, Stack
+from dsregress.model import Failed, MachineFault, OutOfMemory, Passed, Stack
+from dsregress.probe.border import machine
+from dsregress.probe.border.masking import without_secrets
 from dsregress.run.available_workloads import Program
 from dsregress.run.pipeline import Choice
 from dsregress.run.program_remedies import Attempt, OfItsDay, Remedy, remedy_of
@@ -195,6 +197,64 @@ def test_pins_that_cannot_be_installed_give_way_to_the_newest_before_a_package_i
     assert more.choice.versions == {"scipy": "", "librosa": "", "pandas": "2.0.0"}
     less, _ = remedied("build of scipy: NameError: x", more, "install")
     assert less.choice.versions == {"librosa": "", "pandas": "2.0.0"}
+
+
+def test_an_added_package_whose_build_downloads_gives_way_as_one_that_cannot_be_built_does() -> None:
+    pinned = msgspec.structs.replace(GIVEN, added=("beir",), pinned=("beir",), choice=Choice(versions={"beir": "1.0"}))
+    included = "help: `pytrec-eval` (v0.5) was included because `beir` (v1.0) depends on `pytrec-eval`"
+    cannot = MachineFault("install", machine.BUILD_DOWNLOAD, "build of pytrec-eval: URLError", included)
+    newest = remedy_of(cannot, pinned, STACK, of_no_day)
+    assert newest is not None
+    assert newest.attempt.choice.versions == {"beir": ""}
+    without = remedy_of(cannot, newest.attempt, STACK, of_no_day)
+    assert without is not None
+    assert (without.attempt.choice.versions, without.attempt.left_out) == ({}, ("beir",))
+    assert without.line == "leaves out beir, which cannot be installed here: build of pytrec-eval: URLError"
+    assert remedy_of(msgspec.structs.replace(cannot, fault=machine.NETWORK), pinned, STACK, of_no_day) is None
+
+
+def test_a_key_that_no_server_sees_is_given_and_other_variables_are_the_users() -> None:
+    said = "CannotRun: a.py:1 reads the variables {0}, which are not set: write {1} before the line"
+    attempt, line = remedied(said.format("API_KEY, HF_TOKEN", "API_KEY=VALUE HF_TOKEN=VALUE"))
+    assert attempt.program.line == "API_KEY=unused HF_TOKEN=unused python train.py --lr 1"
+    assert line == "runs with API_KEY=unused HF_TOKEN=unused, which a run without network sends nowhere"
+    assert after(said.format("API_KEY", "API_KEY=VALUE"), attempt) is None
+    masked, _ = remedied(without_secrets(said.format("OPENAI_API_KEY", "OPENAI_API_KEY=VALUE")))
+    assert masked.program.line == "OPENAI_API_KEY=unused python train.py --lr 1"
+    assert after(said.format("API_KEY, ENTITY", "API_KEY=VALUE ENTITY=VALUE")) is None
+
+
+def test_a_dependency_that_lost_what_an_added_package_imports_is_of_that_packages_day() -> None:
+    stack = msgspec.structs.replace(STACK, versions={**STACK.versions, "pytorch-lightning": "1.4.2"})
+    given = msgspec.structs.replace(GIVEN, added=("pytorch-lightning",), pinned=("pytorch-lightning",))
+    asked: list[tuple[str, str, str]] = []
+
+    def of_day(*about: str) -> OfItsDay:
+        asked.append((about[0], about[1], about[2]))
+        return OfItsDay("2021-07-27", {"torchmetrics": "0.4.1"}, "pytorch-lightning 1.4.2")
+
+    said = "cannot import name 'get_num_classes' from 'torchmetrics.utilities.data' (torchmetrics/utilities/data.py)"
+    failed = Failed("init", f"ImportError: {said} (pytorch_lightning/metrics/utils.py:<module>)")
+    found = remedy_of(failed, given, stack, of_no_day, of_day)
+    assert found is not None
+    assert asked == [("pytorch-lightning", "1.4.2", "torchmetrics")]
+    assert found.attempt.choice.versions == {"torchmetrics": "0.4.1"}
+    assert found.line == (
+        "pytorch-lightning 1.4.2, of 2021-07-27, imports what torchmetrics has no longer: takes torchmetrics 0.4.1, of that "
+        "day"
+    )
+    again = remedy_of(failed, found.attempt, stack, of_no_day, of_day)
+    assert again is None or "torchmetrics" not in again.line
+    unknown = remedy_of(failed, msgspec.structs.replace(given, added=()), stack, of_no_day, of_day)
+    assert unknown is None or "torchmetrics" not in unknown.line
+
+
+def test_what_is_absent_from_the_machine_is_so_with_any_release_of_the_package_that_says_it() -> None:
+    stack = msgspec.structs.replace(STACK, versions={**STACK.versions, "spacy": "3.8.18"})
+    given = msgspec.structs.replace(GIVEN, added=("spacy",))
+    for error, is_tried in (("OSError", False), ("ValueError", True)):
+        failed = Failed("init", f"{error}: [E050] Can't find model 'en_core_web_sm' (spacy/util.py:load_model)")
+        assert (remedy_of(failed, given, stack, of_2025) is not None) == is_tried
 
 
 def of_2025(packages: Collection[str]) -> OfItsDay:

@@ -19,6 +19,8 @@ from dsregress.model import Failed, NotInstalled
 from dsregress.probe import launch_line
 from dsregress.run import pipeline, program_stack
 from dsregress.run.pipeline import Choice
+from dsregress.run.project_requirements import AddressedRequirement
+from dsregress.run.releases_of_day import OfCommit
 
 #: What an index has besides the committed releases, and one release of anything else but of ``ours-alone``.
 INDEX = {
@@ -78,11 +80,11 @@ def folder(tmp_path: Path) -> Path:
 
 
 def completed(
-    folder: Path, choice: Choice | None = None, line: str = "torchrun train.py"
+    folder: Path, choice: Choice | None = None, line: str = "torchrun train.py", index: Index | None = None
 ) -> program_stack.CompletedChoice:
     settings = Settings(environments=str(folder / ".dsregress"))
     given = Choice() if choice is None else choice
-    installer = cast(Installer, cast(Any, Index()))
+    installer = cast(Installer, cast(Any, index or Index()))
     return program_stack.complete_choice(given, launch_line.parse(line), folder, "sim", settings, installer)
 
 
@@ -202,6 +204,48 @@ def test_a_package_that_the_project_takes_from_a_repository_is_named(folder: Pat
     (note,) = completed(folder).notes
     assert note.startswith("its project takes transformers from github.com/a/")
     assert f" ({file}), which may have what no release has: the release 5.24.0 is taken; to test that one, " in note
+
+
+def test_a_commit_of_a_package_is_nearest_to_the_release_of_the_day_on_which_the_project_took_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "requirements.txt").write_text("trl @ git+https://github.com/a/trl@019fc6dbaa03\n")
+
+    def of_commits(addressed: Mapping[str, AddressedRequirement], installer: Any) -> dict[str, OfCommit]:
+        assert {name: one.path for name, one in addressed.items()} == {"trl": folder / "requirements.txt"}
+        return {"trl": OfCommit("0.9.6", "2025-03-11")}
+
+    monkeypatch.setattr(program_stack, "releases_of_commits", of_commits)
+    found = completed(folder)
+    assert (found.choice.versions, found.pinned) == ({"trl": "0.9.6"}, ("trl",))
+    note = found.notes[-1]
+    assert (
+        "the release 0.9.6 is taken, the newest of 2025-03-11, when requirements.txt came to name that commit;" in note
+    )
+
+
+def test_a_project_that_says_how_it_is_installed_from_its_repository_requires_nothing(folder: Path) -> None:
+    (folder / "setup.py").write_text("parts = [Extension(name='trl.fast')]\nsetuptools.setup(name='trl')\n")
+    (folder / "README.md").write_text("pip install git+https://github.com/a/trl\n")
+    assert not any("its project takes" in note for note in completed(folder).notes)
+
+
+def test_what_the_user_added_may_go_with_what_the_project_pins_alone(folder: Path) -> None:
+    class Excluding(Index):
+        def compile(
+            self, source: Path, output: Path, python: str, overrides: Path | None = None
+        ) -> NotInstalled | None:
+            text = source.read_text()
+            if "wandb==0.16.0" in text and "transformers==4.40.0" not in text:
+                return Failed("install", "no solution: transformers>=5 depends on wandb>0.16.0")
+            return super().compile(source, output, python, overrides)
+
+    (folder / "train.py").write_text("import deepspeed, trl, wandb\n")
+    requires(folder, "transformers==4.40.0", "trl==0.9.6")
+    given = Choice(versions={"wandb": "0.16.0"})
+    found = completed(folder, given, index=Excluding())
+    assert found.choice.versions["transformers"] == "4.40.0"
+    assert found.choice.versions["trl"] == "0.9.6"
 
 
 def test_a_pinned_build_for_cuda_counts_as_the_release(folder: Path) -> None:

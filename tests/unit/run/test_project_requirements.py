@@ -28,6 +28,8 @@ def stated(folder: Path) -> dict[str, str]:
         ("setup.py", "REQUIREMENTS = ['trl>=0.9,<1']\nsetup(install_requires=REQUIREMENTS)\n"),
         ("setup.py", "_deps = ['trl>=0.9,<1']\nsetup(install_requires=[deps['trl']])\n"),
         ("README.md", "Run `pip install 'trl>=0.9,<1'` first.\n"),
+        ("get_started.md", "pip install 'trl>=0.9,<1'\n"),
+        ("GettingStarted.md", "pip install 'trl>=0.9,<1'\n"),
         (
             "README.md",
             "$ pip3 install -U -i https://x -r more.txt \\\n  'trl>=0.9,<1' git+https://x/y && echo peft # ray\n",

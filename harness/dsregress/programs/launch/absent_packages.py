@@ -29,6 +29,8 @@ _LIBRARY_NOT_FOUND = re.compile(r"requires the (?:\W+ )?([\w.-]+) library but it
 _WITH = {"pillow": "torchvision"}
 #: ``Neither `tensorboard` nor `tensorboardX` is available``, of which the first one will do.
 _ONE_OF_TWO = re.compile(r"([Nn]either \W*\w+\W*) nor \W*\w+")
+#: What a package says without a library of the system, and the package that brings one.
+_LIBRARIES = {"cannot load MPI library": "mpich"}
 _ADDRESS = re.compile(r"\b\w+://\S+")
 _WORD = re.compile(r"[A-Za-z]\w*")
 
@@ -77,6 +79,9 @@ _MOST_CAUSES = 20
 def _missing_packages(error: BaseException) -> set[str]:
     if isinstance(error, ImportError) and error.name and not missing_imports.is_missing(error.name):
         return set()  # "cannot import name 'x' from 'transformers'"
+    for complaint, brings in _LIBRARIES.items():
+        if complaint in str(error) and not _is_here(brings):
+            return {brings}
     text = _ONE_OF_TWO.sub(r"\1", _ADDRESS.sub("", str(error)))
     if not isinstance(error, ImportError) and "install" not in text.lower():
         return set()

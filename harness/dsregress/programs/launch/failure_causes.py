@@ -17,6 +17,7 @@ from dsregress.probe.module_packages import packages_by_module
 from dsregress.programs.launch import (
     absent_files,
     absent_packages,
+    absent_tools,
     empty_folders,
     hub_downloads,
     launchers,
@@ -173,8 +174,14 @@ def _of_the_network(error: Exception, program: LaunchedProgram) -> Exception | N
 
 
 def _of_a_missing_package(error: Exception, program: LaunchedProgram) -> Exception | None:
-    needed = absent_packages.packages_asked_for(error)
-    return CannotRun(_refusal_text(error, needed)) if needed else None
+    """Explain a missing package, or a program of the system that no package brings."""
+    if needed := absent_packages.packages_asked_for(error):
+        return CannotRun(_refusal_text(error, needed))
+    if tool := absent_tools.absent_tool(error):
+        return CannotRun(
+            f"{place_of(error)}: needs the program {tool}, which this machine lacks: install it as a package of the system's"
+        )
+    return None
 
 
 def _of_a_shrunk_vocabulary(error: Exception, program: LaunchedProgram) -> Exception | None:

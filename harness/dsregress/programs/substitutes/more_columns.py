@@ -100,6 +100,10 @@ _OTHERS = re.compile(r"(?:[Cc]urrent|[Aa]vailable) columns|\. (?:Make|Please)")
 _QUOTED = re.compile(r"'([^'\n]+)'")
 _UNQUOTED = re.compile(r"[Cc]olumn (?:name )?([^'\[\]\n]+?) (?:is )?not in ")
 
+#: How pydantic and a dataclass say that a row lacks fields of theirs.
+_LACKS_FIELD = re.compile(r"^(\w+)\n\s+field required", re.IGNORECASE | re.MULTILINE)
+_LACKS_ARGUMENTS = re.compile(r"__init__\(\) missing \d+ required (?:positional|keyword-only) arguments?: (.*)")
+
 
 def missed_column(error: BaseException, sources: Iterable[Path], arguments: Sequence[str]) -> str | None:
     """Return the column whose absence ended a program, if the program names it: in its ``sources``, on its line, or in a
@@ -108,6 +112,9 @@ def missed_column(error: BaseException, sources: Iterable[Path], arguments: Sequ
         for column in _named_in(one):
             if _is_named(column, sources, arguments):
                 return None if is_added(column) else column
+        fields = [field for field in _fields_lacking(one) if _is_declared(field, sources)]
+        if (new := next((field for field in fields if not is_added(field)), None)) is not None:
+            return new
     return None
 
 
@@ -150,6 +157,20 @@ def _named_in(error: BaseException) -> list[str]:
         return []
     first = _OTHERS.split(said)[0]
     return [*([said] if is_key else []), *_QUOTED.findall(first), *_UNQUOTED.findall(first)]
+
+
+def _fields_lacking(error: BaseException) -> list[str]:
+    """Return the fields that a class of the program's, of which it makes its rows, does not get."""
+    if type(error).__name__ == "ValidationError":
+        return _LACKS_FIELD.findall(str(error))
+    found = _LACKS_ARGUMENTS.search(str(error)) if isinstance(error, TypeError) else None
+    return _QUOTED.findall(found[1]) if found is not None else []
+
+
+def _is_declared(field: str, sources: Iterable[Path]) -> bool:
+    """Return True if the body of a class in these files declares a field."""
+    declared = re.compile(rf"^[ \t]+{re.escape(field)}[ \t]*:", re.MULTILINE)
+    return field not in _MADE_BY_A_PROGRAM and any(declared.search(_file_text(file)) for file in sources)
 
 
 #: Keys that a program or a library adds to rows, so that a release may have lost them; and what a model returns.
