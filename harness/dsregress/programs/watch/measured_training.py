@@ -40,6 +40,7 @@ from dsregress.programs.watch.evaluations import Evaluations
 from dsregress.programs.watch.fed_batches import FedBatches
 from dsregress.programs.watch.kept_steps import KeptSteps
 from dsregress.programs.watch.lasting_memory import LastingMemory
+from dsregress.programs.watch.loader_workers import LoaderWorkers
 from dsregress.programs.watch.logged_numbers import LoggedNumbers
 from dsregress.programs.watch.observed_rank import ObservedRank
 from dsregress.programs.watch.phase_walk import watched_phase
@@ -99,6 +100,7 @@ class Measuring:
         self._metered_step_s = 0.0
         self._models = TrainedModels(contents=not rank.is_simulated)
         self._logged = LoggedNumbers()
+        self._workers = LoaderWorkers()
         self._fed = FedBatches(contents=not rank.is_simulated)
         self._saved = SavedState(contents=not rank.is_simulated)
         self._last_saved: object = None
@@ -149,6 +151,7 @@ class Measuring:
         self._walk.begin()
         self.watch.await_forward()
         self._evaluations.begin()
+        self._workers.begin()
         if self._kept is not None:
             self._kept.begin()
 
@@ -173,6 +176,7 @@ class Measuring:
         """Stop metering: the program has ended or is about to."""
         self._walk.end()
         self._logged.end()
+        self._workers.end()
 
     # -- events ------------------------------------------------------------------------------------------------------
 
@@ -415,6 +419,7 @@ class Measuring:
 
     def _keep_files(self) -> None:
         self.record.logged = list(self._logged.shown)
+        self.record.loader_workers, self.record.idle_workers = self._workers.of_all, self._workers.idle
         self.record.empty_files, self.record.unsaved = self._saved.empty_files(), self._saved.unsaved()
 
     def _end_at_last(self) -> None:
