@@ -57,6 +57,8 @@ def judge_feed(pair: Pair) -> FedJudgement:
     (own, base), differing = apart[0]
     since = differing[0][0].step
     found = FedJudgement("", sum(len(batches) for _, batches in apart), own.rank, since)
+    if own.even_rows and base.even_rows and own.even_rows != base.even_rows:
+        return found._replace(sentence=_other_rows(own.even_rows, base.even_rows), is_worse=True)
     if any(_is_drawn_otherwise(own, base) for own, base in beside):
         return found._replace(sentence=_other_order(own, base, since), is_worse=own.repeats and not base.repeats)
     own_ids, base_ids = (ids_of(side) for side in zip(*beside, strict=True))
@@ -66,6 +68,8 @@ def judge_feed(pair: Pair) -> FedJudgement:
     by_value = bool(argument) and has_same_ids and are_reordered(*zip(*beside, strict=True))
     if (own_ids == base_ids and all(own_ids) and is_reordered) or by_value:
         return found._replace(sentence=message("the same rows in another order, from step {step} on", step=since))
+    if (again := _fed_again(own, base, since)) is not None and not generates:
+        return found._replace(sentence=again, is_worse=True)
     sentence = _other_tokens(differing)
     if sentence is not None:
         return found._replace(sentence=sentence, is_worse=not generates or since == 1)
@@ -149,11 +153,26 @@ def _listed(order: Sequence[int]) -> str:
     return ", ".join(map(str, order[:4])) + (", ..." if len(order) > 4 else "")
 
 
+def _other_rows(own: int, base: int) -> Message:
+    return message("micro-batches have {own} rows, had {before}", own=own, before=base)
+
+
+def _fed_again(own: Feed, base: Feed, since: int) -> Text | None:
+    """Return whether data of an earlier step are fed once more where the baseline goes on to new ones, as after a stream that
+    begins anew; None if not."""
+    first = own.first_fed_again(since)
+    if first is None or base.first_fed_again(since) is not None:
+        return None
+    return message(
+        "from step {step} on the data of step {first} are fed again, and new ones were before", step=since, first=first
+    )
+
+
 def _other_tokens(differing: Sequence[tuple[FedBatch, FedBatch]]) -> Text | None:
     """Return how many rows, tokens or labels differ, the most telling first; None if only ids do."""
     mine, theirs = differing[0]
     if mine.rows != theirs.rows:
-        return message("micro-batches have {own} rows, had {before}", own=mine.rows, before=theirs.rows)
+        return _other_rows(mine.rows, theirs.rows)
     rows = list(_beside(differing))
     if (end := _other_end(rows)) is not None:
         return end

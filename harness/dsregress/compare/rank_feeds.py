@@ -33,6 +33,29 @@ class Feed(msgspec.Struct, frozen=True):
         return 1 < period <= len(order) / 2 and order[:period] == order[period : 2 * period]
 
 
+    @property
+    def even_rows(self) -> int:
+        """Return the rows of a micro-batch if all but the last have as many; 0 if not."""
+        rows = {batch.rows for batch in self.batches[:-1]}
+        return rows.pop() if len(rows) == 1 else 0
+
+    def first_fed_again(self, step: int) -> int | None:
+        """Return the earlier step whose first micro-batch is that of a step once more; None if there is none, or if nothing is
+        known of its values."""
+        firsts: dict[int, FedBatch] = {}
+        for batch in self.batches:
+            firsts.setdefault(batch.step, batch)
+        again = firsts.get(step)
+        if again is None or not (again.values or all(row.ids for row in again.first_rows) and again.first_rows):
+            return None
+        alike = (first for first, one in firsts.items() if first < step and _content(one) == _content(again))
+        return next(alike, None)
+
+
+def _content(batch: FedBatch) -> object:
+    return batch.rows, batch.first_rows, batch.values
+
+
 def feeds(record: RunRecord) -> tuple[Feed, ...]:
     """Return the feed of each rank that has one."""
     return tuple(

@@ -205,3 +205,17 @@ def test_workers_that_get_no_rows_any_more_are_told_before_the_order_that_follow
     sentence = "3 of 4 workers of a data loader get no rows, was 0"
     assert said(base, own) == [("regression", sentence)]
     assert [kind for kind, _ in said(own, base)] == ["changed"]  # it is mended
+
+
+def test_a_stream_that_begins_anew_is_told_as_that() -> None:
+    base = run(floats((1.0, 1.4), (3.0, 4.0), (0.2, 0.3), (5.0, 6.0)))
+    own = run(floats((1.0, 1.4), (3.0, 4.0), (1.0, 1.4), (3.0, 4.0)))
+    sentence = "from step 3 on the data of step 1 are fed again, and new ones were before"
+    assert said(base, own) == [("regression", sentence)]
+    assert [kind for kind, _ in said(own, base)] == ["changed"]
+
+
+def test_other_rows_in_each_micro_batch_are_told_before_their_order() -> None:
+    halves = [replace(batch, rows=1, first_rows=batch.first_rows[:1]) for batch in batches(DATA)]
+    base, own = run(halves, order=(0, 2, 4)), run(batches(DATA), order=(0, 1, 2, 3, 4, 5))
+    assert said(base, own) == [("regression", "micro-batches have 2 rows, had 1")]

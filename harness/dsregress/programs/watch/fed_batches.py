@@ -12,6 +12,7 @@ import hashlib
 import inspect
 import itertools
 import math
+import pickle
 from array import array
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
@@ -39,9 +40,14 @@ class FedBatches:
 
     def __init__(self, *, contents: bool) -> None:
         self._contents = contents  #: whether tensors have values
-        self.batches: list[FedBatch] = []
+        self._batches: list[bytes] = []  #: each in one piece: what piles up from step to step is counted
         self.shifting: list[str] = []  #: models that shift labels which are shifted already
         self._drawn: list[int] = []  #: since the last one
+
+    @property
+    def batches(self) -> list[FedBatch]:
+        """Return the micro-batches in order."""
+        return [pickle.loads(batch) for batch in self._batches]
 
     def draw(self, indices: object) -> None:
         """Keep the indices that a data loader drew; a stream has none."""
@@ -51,7 +57,7 @@ class FedBatches:
 
     def expect(self, model: Any, step: int) -> None:
         """Keep what the model is being called with, once the call returns: only then are named arguments at hand."""
-        if len(self.batches) >= _MOST_BATCHES or isinstance(model, torch.jit.ScriptModule):
+        if len(self._batches) >= _MOST_BATCHES or isinstance(model, torch.jit.ScriptModule):
             return
 
         def called(module: object, args: Sequence[object], kwargs: Mapping[str, object], out: object) -> None:
@@ -60,7 +66,7 @@ class FedBatches:
                 if (batch := _batch(step, args, kwargs, contents=self._contents)) is not None:
                     drawn, self._drawn = self._drawn, []
                     values = _values(dict(_named_tensors(args, kwargs)), known=_DIGESTED) if self._contents else {}
-                    self.batches.append(dataclasses.replace(batch, drawn=drawn, values=values))
+                    self._batches.append(pickle.dumps(dataclasses.replace(batch, drawn=drawn, values=values)))
                 if self._contents and _are_shifted(dict(_named_tensors(args, kwargs))):
                     self.shifting += _shifting_models(model)
 
