@@ -48,6 +48,7 @@ from dsregress.programs.watch.logged_numbers import LoggedNumbers
 from dsregress.programs.watch.observed_rank import ObservedRank
 from dsregress.programs.watch.phase_walk import watched_phase
 from dsregress.programs.watch.replicas import replicas_apart
+from dsregress.programs.watch.sample_call import SampleCall
 from dsregress.programs.watch.saved_state import SavedState
 from dsregress.programs.watch.step_invariants import StepInvariants
 from dsregress.programs.watch.trained_models import TrainedModels
@@ -110,6 +111,7 @@ class Measuring:
         self._fed = FedBatches(contents=not rank.is_simulated)
         self._saved = SavedState(contents=not rank.is_simulated)
         self._last_saved: object = None
+        self._sample = SampleCall()
         self._metered = MeteredPhases(rank.meter, clocked=rank.is_simulated, each=self._read)
         self._profiled = ProfiledPhases()
         self._timed: TimedPhases | None = None
@@ -196,6 +198,8 @@ class Measuring:
         self.watch.ignore_forward()
         if self._is_before_the_counted_step or self._last is not None:
             self._fed.expect(model, self._steps + 1)
+        if self._last is not None:
+            self._sample.expect(model)
         if self._is_before_the_counted_step:
             self._evaluations.trains(model)
         if self._walk.name == "evaluate":
@@ -429,7 +433,7 @@ class Measuring:
         """Load what models have saved of themselves, on the first rank: the program has ended."""
         if self.record.rank == 0:
             with self.watch.paused():
-                self.record.loaded_otherwise = self._saved.loaded_otherwise()
+                self.record.loaded_otherwise = self._saved.loaded_otherwise(self._sample)
 
     def _exit(self) -> None:
         """Leave the program as an interpreter does, with all that it measured on disk: it may crash or hang."""
