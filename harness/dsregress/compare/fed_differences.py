@@ -75,7 +75,9 @@ def judge_feed(pair: Pair) -> FedJudgement:
         return found._replace(sentence=sentence, is_worse=not generates or since == 1)
     if argument and has_same_ids:
         other = message(
-            "other values of {argument} in as many rows, from step {step} on", argument=_named(argument), step=since
+            "other values of {argument} in as many rows, from step {step} on",
+            argument=_argument_text(argument),
+            step=since,
         )
     elif all(own.ids == base.ids for own, base in _beside(differing)):
         other = message("other labels of the same ids, from step {step} on", step=since)
@@ -102,7 +104,7 @@ def _idle_workers(beside: Sequence[tuple[Feed, Feed]]) -> FedJudgement | None:
     return FedJudgement(sentence, batches, own.rank, since_step=1, is_worse=True)
 
 
-def _named(argument: str) -> Text:
+def _argument_text(argument: str) -> Text:
     """Return an argument as it is told: by its name, or by its place."""
     return message("argument {number}", number=int(argument) + 1) if argument.isdigit() else argument
 
@@ -158,8 +160,8 @@ def _other_rows(own: int, base: int) -> Message:
 
 
 def _fed_again(own: Feed, base: Feed, since: int) -> Text | None:
-    """Return whether data of an earlier step are fed once more where the baseline goes on to new ones, as after a stream that
-    begins anew; None if not."""
+    """Return that data of an earlier step are fed once more where the baseline goes on to new ones, as after a stream that
+    begins anew; None if they are not."""
     first = own.first_fed_again(since)
     if first is None or base.first_fed_again(since) is not None:
         return None

@@ -32,7 +32,6 @@ class Feed(msgspec.Struct, frozen=True):
         period = len(set(order))
         return 1 < period <= len(order) / 2 and order[:period] == order[period : 2 * period]
 
-
     @property
     def even_rows(self) -> int:
         """Return the rows of a micro-batch if all but the last have as many; 0 if not."""
@@ -40,19 +39,21 @@ class Feed(msgspec.Struct, frozen=True):
         return rows.pop() if len(rows) == 1 else 0
 
     def first_fed_again(self, step: int) -> int | None:
-        """Return the earlier step whose first micro-batch is that of a step once more; None if there is none, or if nothing is
-        known of its values."""
+        """Return the earlier step whose first micro-batch is that of a step once more; None if there is none, or if nothing
+        is known of its values."""
         firsts: dict[int, FedBatch] = {}
         for batch in self.batches:
             firsts.setdefault(batch.step, batch)
         again = firsts.get(step)
-        if again is None or not (again.values or all(row.ids for row in again.first_rows) and again.first_rows):
+        if again is None or not (again.values or (again.first_rows and all(row.ids for row in again.first_rows))):
             return None
-        alike = (first for first, one in firsts.items() if first < step and _content(one) == _content(again))
+        alike = (
+            first for first, one in firsts.items() if first < step and _what_is_known(one) == _what_is_known(again)
+        )
         return next(alike, None)
 
 
-def _content(batch: FedBatch) -> object:
+def _what_is_known(batch: FedBatch) -> object:
     return batch.rows, batch.first_rows, batch.values
 
 
@@ -69,8 +70,8 @@ def ids_of(ranks: Iterable[Feed]) -> list[str]:
 
 
 def apart_in(own: FedBatch, base: FedBatch) -> str:
-    """Return the first argument that both micro-batches have with values of other means; empty if there is none. Arguments
-    that one of them lacks are left out: a release may pass more."""
+    """Return the first argument that both micro-batches have with values of other means; empty if there is none. Those that
+    one of them lacks are left out: a release may pass more."""
     return next((name for name, rows in own.values.items() if _are_apart(rows, base.values.get(name, rows))), "")
 
 

@@ -88,9 +88,9 @@ class FirstScreen(msgspec.Struct, frozen=True, kw_only=True):
     basis_text: Text
     overview: Overview
     sections: tuple[ProblemSection, ...]
-    upgrade: (
-        str  #: the command that judges an upgrade of the user's to the release to use; empty if there is none, or several packages vary
-    )
+    #: the command that judges an upgrade of the user's to the release to use; empty if there is none, or if several
+    #: packages vary
+    upgrade: str
     figures: tuple[Text, ...] = ()  #: of programs, if there is no problem
     recommendation_text: Text = ""  #: the release to use; empty if nothing is worse, or no release can be chosen
 

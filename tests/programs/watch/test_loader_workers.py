@@ -31,7 +31,9 @@ def test_workers_without_a_shard_are_idle(shards: int, idle: tuple[int, int]) ->
     workers.begin()
     try:
         assert len(list(DataLoader(Stream(shards), batch_size=2, num_workers=3))) == 4 * shards
-        assert len(list(DataLoader([1, 2], batch_size=1, num_workers=3))) == 2  # rows by index are drawn by the main process
+        assert (
+            len(list(DataLoader([1, 2], batch_size=1, num_workers=3))) == 2
+        )  # rows by index are drawn by the main process
     finally:
         workers.end()
     assert (workers.idle, workers.of_all) == idle

@@ -74,9 +74,7 @@ def test_weights_that_are_loaded_with_other_values_are_seen(
         ("model.scale = 3.0", "model.forward = lambda x: x.new_ones(1) * len(kept.append(1) or kept)", ""),
     ],
 )
-def test_what_comes_out_otherwise_of_the_same_weights_is_seen(
-    fault: str, last: str, said: str, tmp_path: Path
-) -> None:
+def test_what_comes_out_otherwise_of_the_same_weights_is_seen(fault: str, last: str, said: str, tmp_path: Path) -> None:
     library = LIBRARY.replace("return self.lin(x)", "return self.lin(x) * getattr(self, 'scale', 1.0)")
     script = "kept = []\n" + library.format(fault=fault, more="", given="") + last
     (tmp_path / "train.py").write_text(script)

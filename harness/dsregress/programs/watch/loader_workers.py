@@ -6,7 +6,6 @@ import functools
 import weakref
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
 
 from torch.utils.data import dataloader
 from torch.utils.data._utils import worker
@@ -26,23 +25,23 @@ class LoaderWorkers:
 
     def begin(self) -> None:
         """Watch from now on."""
-        kind: Any = dataloader._MultiProcessingDataLoaderIter
+        kind = dataloader._MultiProcessingDataLoaderIter
         self._patches.replace(kind, "_get_data", self._watching(kind._get_data))
 
     def end(self) -> None:
         """Watch no longer."""
         self._patches.close()
 
-    def _watching(self, original: Callable[..., Any]) -> Callable[..., Any]:
+    def _watching(self, original: Callable[..., tuple[int, object]]) -> Callable[..., tuple[int, object]]:
         @functools.wraps(original)
-        def get_data(iterator: Any) -> Any:
+        def get_data(iterator: dataloader._MultiProcessingDataLoaderIter) -> tuple[int, object]:
             answer = original(iterator)
             self._note_answer(iterator, *answer)
             return answer
 
         return get_data
 
-    def _note_answer(self, iterator: Any, task: int, data: object) -> None:
+    def _note_answer(self, iterator: dataloader._MultiProcessingDataLoaderIter, task: int, data: object) -> None:
         delivered, idle = self._passes.setdefault(iterator, (Counter(), set()))
         if not isinstance(data, worker._IterableDatasetStopIteration):
             by = iterator._task_info.get(task, (None,))[0]

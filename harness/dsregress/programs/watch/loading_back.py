@@ -1,5 +1,5 @@
-"""Loads what a model has saved of itself by the library's own call, and compares it with what was saved: its weights and, if it
-has not been trained since, what comes out of it.
+"""Loads what a model has saved of itself by the library's own call, and compares it with what was saved: its weights and,
+if it has not been trained since, what comes out of it.
 
 This needs no baseline: whoever resumes, evaluates or serves a checkpoint gets what is loaded. An adapter is loaded into the
 model that has it, whose adapter is emptied before, so it is done when the program has ended.
@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 
 import torch
 
-from dsregress.programs.watch.sample_call import Outputs, SampleCall, distance
+from dsregress.programs.watch.sample_call import ModelOutputs, SampleCall, distance
 from dsregress.programs.watch.saved_models import HeldTensor, Mean, are_apart
 from dsregress.programs.watch.tensor_names import without_numbers
 
@@ -32,9 +32,9 @@ def loaded_otherwise(
     mean: Mean,
     sample: SampleCall,
 ) -> Iterator[str]:
-    """Yield the weights that are loaded from the folder with other values than they had when the model saved itself there; if
-    there are none, what comes out otherwise. ``kind`` is its class. Nothing is known if ``saved`` lacks values, as under ZeRO-3, where only all ranks together could
-    load, or if the program's class cannot be loaded without further arguments."""
+    """Yield the weights that are loaded from the folder with other values than they had when the model saved itself there;
+    if there are none, what comes out otherwise. ``kind`` is its class. Nothing is known if ``saved`` lacks values, as under
+    ZeRO-3, where only all ranks together could load, or if its class cannot be loaded without further arguments."""
     size = sum(int(torch.Size(one.shape).numel()) for one in saved.values())
     if not saved or size > _LARGEST or any(one.mean is None for one in saved.values()):
         return
@@ -60,7 +60,7 @@ def _is_as_saved(model: torch.nn.Module, saved: Mapping[str, HeldTensor], mean: 
     return all(mean(weight) == saved[name].mean for name, weight in model.named_parameters() if name in saved)
 
 
-def _told_apart(before: Outputs, after: Outputs) -> Iterator[str]:
+def _told_apart(before: ModelOutputs, after: ModelOutputs) -> Iterator[str]:
     apart = distance(before, after)
     if apart is None or not apart > _OUTPUT_TOLERANCE:
         return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch.utils import _pytree as pytree
@@ -16,7 +16,7 @@ _MOST_NUMBERS = 200_000
 _PLAIN = (torch.Tensor, bool, int, float, str, type(None))
 
 
-class Outputs(NamedTuple):
+class ModelOutputs(NamedTuple):
     """All floats that come out of a call, and the loss among them."""
 
     values: list[torch.Tensor]
@@ -27,21 +27,21 @@ class SampleCall:
     """The first call of a model that is small enough to be kept."""
 
     def __init__(self) -> None:
-        self._arguments: tuple[Any, Any] | None = None
+        self._arguments: tuple[tuple[object, ...], dict[str, object]] | None = None
 
     def expect(self, model: torch.nn.Module) -> None:
         """Keep the arguments of the call that begins, unless there are some."""
         if self._arguments is not None or isinstance(model, torch.jit.ScriptModule):
             return
 
-        def called(module: object, args: Any, kwargs: Any, out: object) -> None:
+        def keep_arguments(module: object, args: object, kwargs: object, out: object) -> None:
             hook.remove()
             with _disable_current_modes():
-                self._keep(args, kwargs)
+                self._keep_small(args, kwargs)
 
-        hook = model.register_forward_hook(called, with_kwargs=True)
+        hook = model.register_forward_hook(keep_arguments, with_kwargs=True)
 
-    def outputs(self, model: torch.nn.Module) -> Outputs | None:
+    def outputs(self, model: torch.nn.Module) -> ModelOutputs | None:
         """Call a model as it evaluates; None if it cannot be called so, or if a second call comes out otherwise."""
         if self._arguments is None:
             return None
@@ -49,28 +49,28 @@ class SampleCall:
         model.eval()
         try:
             with torch.no_grad(), torch.random.fork_rng(devices=[]):
-                found = [self._called(model) for _ in range(2)]
+                found = [self._repeated(model) for _ in range(2)]
         except Exception:  # another module than the one that was called, or one of a wrapper: nothing is known
             return None
         finally:
             model.train(was_training)
         return found[0] if distance(*found) == 0.0 else None
 
-    def _keep(self, args: Any, kwargs: Any) -> None:
-        leaves = pytree.tree_leaves((args, kwargs))
+    def _keep_small(self, *arguments: object) -> None:
+        leaves = pytree.tree_leaves(arguments)
         if all(type(leaf) in _PLAIN for leaf in leaves) and _numbers_in(leaves) <= _MOST_NUMBERS:
-            self._arguments = pytree.tree_map_only(torch.Tensor, lambda one: one.detach().clone(), (args, kwargs))
+            self._arguments = pytree.tree_map_only(torch.Tensor, lambda one: one.detach().clone(), arguments)
 
-    def _called(self, model: torch.nn.Module) -> Outputs:
+    def _repeated(self, model: torch.nn.Module) -> ModelOutputs:
         assert self._arguments is not None
         torch.manual_seed(0)
         args, kwargs = pytree.tree_map_only(torch.Tensor, torch.clone, self._arguments)
         out = model(*args, **kwargs)
         loss = out.get("loss") if isinstance(out, Mapping) else None
-        return Outputs([one.float() for one in _floats(out)], None if loss is None else float(loss))
+        return ModelOutputs([one.float() for one in _floats(out)], None if loss is None else float(loss))
 
 
-def distance(own: Outputs, other: Outputs) -> float | None:
+def distance(own: ModelOutputs, other: ModelOutputs) -> float | None:
     """Return the largest mean distance of two outputs, as a share of the first one's mean; None if their shapes differ."""
     if [one.shape for one in own.values] != [one.shape for one in other.values] or not own.values:
         return None
@@ -81,7 +81,7 @@ def distance(own: Outputs, other: Outputs) -> float | None:
     return max(apart)
 
 
-def _numbers_in(leaves: list[Any]) -> int:
+def _numbers_in(leaves: list[object]) -> int:
     return sum(leaf.numel() for leaf in leaves if isinstance(leaf, torch.Tensor))
 
 

@@ -70,8 +70,8 @@ class SavedState:
         return self._models.unsaved({file: held for file, held in self._files.items() if held})
 
     def loaded_otherwise(self, sample: SampleCall) -> list[str]:
-        """Load what models have saved of themselves last, and return the weights that are then not as they were, or what comes
-        out otherwise for the sample. To be called when the program has ended: see `loading_back`."""
+        """Load what models have saved of themselves last, and return the weights that are then not as they were, or what
+        comes out otherwise for the sample. To be called when the program has ended: see `loading_back`."""
         found: dict[str, None] = {}
         folders = [one for one in self._models.by_folder().items() if os.path.isdir(one[0])]
         with _disable_current_modes():

@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 from dsregress.probe.workloads.flatten import flatten
-from dsregress.programs.watch.trainer_end import running
+from dsregress.programs.watch.trainer_end import OF_TRANSFORMERS, running
 
 #: Suffixes of settings that belong to one run and say nothing about a release.
 _OF_A_RUN = ("_dir", "_file", "_id", "_name", "_path", "_rank", "_token", "_url")
@@ -16,7 +16,7 @@ _OF_A_RUN = ("_dir", "_file", "_id", "_name", "_path", "_rank", "_token", "_url"
 
 def settings_in_force() -> dict[str, Any]:
     """Return the settings of the Trainer whose code is running, as dotted keys; empty if none is."""
-    settings = getattr(running(sys._getframe(1), ("transformers.trainer",)), "args", None)
+    settings = getattr(running(sys._getframe(1), (OF_TRANSFORMERS,)), "args", None)
     if not dataclasses.is_dataclass(settings):
         return {}
     values = {field.name: getattr(settings, field.name, None) for field in dataclasses.fields(settings)}
