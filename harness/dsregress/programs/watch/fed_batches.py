@@ -55,7 +55,7 @@ class FedBatches:
             room = _MOST_INDICES - len(self._drawn)
             self._drawn += [index for index in indices[:room] if isinstance(index, int)]
 
-    def expect(self, model: Any, step: int) -> None:
+    def expect(self, model: torch.nn.Module, step: int) -> None:
         """Keep what the model is being called with, once the call returns: only then are named arguments at hand."""
         if len(self._batches) >= _MOST_BATCHES or isinstance(model, torch.jit.ScriptModule):
             return
