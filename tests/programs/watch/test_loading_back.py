@@ -70,6 +70,11 @@ def test_weights_that_are_loaded_with_other_values_are_seen(
     [
         ("model.scale = 3.0", "", "the same weights: its outputs for the same rows are 200% apart from those before"),
         ("model.scale = 1.02", "", ""),
+        (
+            "model.lin.weight.data = model.lin.weight.data.flip(0)",
+            "",
+            "lin.weight: other values are loaded than were saved, of the same mean",
+        ),
         ("model.scale = 3.0", "model.lin.weight.data.mul_(1.001)", ""),  # trained on since: nothing is known
         ("model.scale = 3.0", "model.forward = lambda x: x.new_ones(1) * len(kept.append(1) or kept)", ""),
     ],

@@ -20,7 +20,7 @@ from dsregress.programs.watch.tensor_names import without_numbers
 #: Weights of the largest model that is loaded once more: it needs memory, and seconds.
 _LARGEST = 500_000_000
 
-#: How far outputs may be apart as a share of their mean: dtypes differ.
+#: How far outputs, or the values of a weight, may be apart as a share of their mean: dtypes differ.
 _OUTPUT_TOLERANCE = 0.05
 
 
@@ -38,11 +38,11 @@ def loaded_otherwise(
     size = sum(int(torch.Size(one.shape).numel()) for one in saved.values())
     if not saved or size > _LARGEST or any(one.mean is None for one in saved.values()):
         return
-    is_as_saved = model is not None and _is_as_saved(model, saved, mean)
-    before = sample.outputs(model) if model is not None and is_as_saved else None
+    own = {} if model is None or not _is_as_saved(model, saved, mean) else _weights(model, saved)
+    before = sample.outputs(model) if own and model is not None else None
     loaded = _loaded(kind, model, folder, saved)
     held = {} if loaded is None else dict(loaded.named_parameters())
-    are_alike = True
+    are_alike = not any(weight.is_meta for weight in held.values())  # what no file has is not made up here
     for name, one in saved.items():
         weight = held.get(name)
         if weight is None or weight.is_meta or tuple(weight.shape) != one.shape or not weight.is_floating_point():
@@ -51,6 +51,9 @@ def loaded_otherwise(
         if are_apart(one.mean, found):
             are_alike = False
             yield f"{without_numbers(name)}: on average {found:.3g} is loaded, and {one.mean:.3g} was saved"
+        elif name in own and _have_other_values(own[name], weight):
+            are_alike = False
+            yield f"{without_numbers(name)}: other values are loaded than were saved, of the same mean"
     if are_alike and before is not None and loaded is not None and (after := sample.outputs(loaded)) is not None:
         yield from _told_apart(before, after)
 
@@ -58,6 +61,21 @@ def loaded_otherwise(
 def _is_as_saved(model: torch.nn.Module, saved: Mapping[str, HeldTensor], mean: Mean) -> bool:
     """Return True if no weight has changed since, to the last bit of its mean."""
     return all(mean(weight) == saved[name].mean for name, weight in model.named_parameters() if name in saved)
+
+
+def _weights(model: torch.nn.Module, saved: Mapping[str, HeldTensor]) -> dict[str, torch.Tensor]:
+    """Return the weights of a model by name. Those of an adapter are copies, because it is loaded into them."""
+    held = {name: weight.detach() for name, weight in model.named_parameters() if name in saved}
+    return {name: weight.clone() for name, weight in held.items()} if _is_adapter(type(model)) else held
+
+
+def _have_other_values(own: torch.Tensor, loaded: torch.Tensor) -> bool:
+    apart = (own.float() - loaded.detach().to(own.device).float()).abs().mean()
+    return float(apart) > _OUTPUT_TOLERANCE * float(own.abs().float().mean())
+
+
+def _is_adapter(kind: type) -> bool:
+    return hasattr(kind, "load_adapter") and hasattr(kind, "get_base_model")
 
 
 def _told_apart(before: ModelOutputs, after: ModelOutputs) -> Iterator[str]:
@@ -74,10 +92,9 @@ def _loaded(
     kind: type, model: torch.nn.Module | None, folder: str, saved: Mapping[str, HeldTensor]
 ) -> torch.nn.Module | None:
     """Return the model that is loaded; None if it cannot be."""
-    is_adapter = hasattr(kind, "load_adapter") and hasattr(kind, "get_base_model")
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()), torch.no_grad():
         try:
-            if not is_adapter:
+            if not _is_adapter(kind):
                 return kind.from_pretrained(folder) if hasattr(kind, "from_pretrained") else None
             if model is None:
                 return None

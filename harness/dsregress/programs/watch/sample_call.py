@@ -30,8 +30,9 @@ class SampleCall:
         self._arguments: tuple[tuple[object, ...], dict[str, object]] | None = None
 
     def expect(self, model: torch.nn.Module) -> None:
-        """Keep the arguments of the call that begins, unless there are some."""
-        if self._arguments is not None or isinstance(model, torch.jit.ScriptModule):
+        """Keep the arguments of the call that begins, unless there are some. With other ranks a call may wait for theirs, so
+        that one rank alone cannot repeat it."""
+        if self._arguments is not None or isinstance(model, torch.jit.ScriptModule) or _has_other_ranks():
             return
 
         def keep_arguments(module: object, args: object, kwargs: object, out: object) -> None:
@@ -79,6 +80,10 @@ def distance(own: ModelOutputs, other: ModelOutputs) -> float | None:
         for mine, theirs in zip(own.values, other.values, strict=True)
     ]
     return max(apart)
+
+
+def _has_other_ranks() -> bool:
+    return torch.distributed.is_initialized() and torch.distributed.get_world_size() > 1
 
 
 def _numbers_in(leaves: list[object]) -> int:
