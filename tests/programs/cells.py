@@ -24,6 +24,7 @@ def ran(
     explain: bool = False,
     found: Path | None = None,
     kept: Path | None = None,
+    timeout_s: float = 120.0,
     **parameters: Any,
 ) -> RunRecord:
     """The record of a program whose files are in ``folder``; ``run`` is the run's own folder. It finds what is in ``found``
@@ -38,7 +39,7 @@ def ran(
         framework=PROGRAM,
         warmup_rounds=0,
         rounds=0,
-        timeout_s=120.0,
+        timeout_s=timeout_s,
         explain=explain,
         program_folder=str(folder),
         found=str(found or ""),

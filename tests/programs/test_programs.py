@@ -1020,9 +1020,10 @@ for ids in torch.utils.data.DataLoader(rows, batch_size=2):
 def test_what_a_program_is_fed_and_what_it_trains_are_recorded(folder: Path) -> None:
     (folder / "train.py").write_text(LANGUAGE.replace("DTYPE", "torch.float32"))
     (rank,) = passed(ran(folder, "cpu", 1, "python train.py")).ranks
-    assert [batch.drawn for batch in rank.fed] == [[0, 1], [2, 3]]
-    assert [(batch.step, batch.rows, batch.length) for batch in rank.fed] == [(1, 2, 4), (2, 2, 4)]
-    assert [(row.tokens, row.supervised, row.last) for batch in rank.fed for row in batch.first_rows] == [
+    measured = [batch for batch in rank.fed if batch.step <= 2]  # it runs on
+    assert [batch.drawn for batch in measured] == [[0, 1], [2, 3]]
+    assert [(batch.step, batch.rows, batch.length) for batch in measured] == [(1, 2, 4), (2, 2, 4)]
+    assert [(row.tokens, row.supervised, row.last) for batch in measured for row in batch.first_rows] == [
         (3, 3, 2),
         (4, 4, 2),
         (2, 2, 2),

@@ -266,10 +266,9 @@ def requested_versions(axes: dict[str, str | None], others: Sequence[str]) -> di
             raise UsageError(
                 f"not a package with its releases: {text!r}", where="--with", hint="write PACKAGE or PACKAGE=SPEC"
             )
-        package, spec = (
-            stack_plans.spelled_package(found[1], versions),
-            (found[2] or stack_plans.NEWEST_THAT_FITS).strip(),
-        )
+        name, bracket, extras = found[1].partition("[")
+        package = stack_plans.spelled_package(name, versions) + bracket + extras
+        spec = (found[2] or stack_plans.NEWEST_THAT_FITS).strip()
         if package in versions:
             hint = f"write all its versions in one option: {package}={versions[package]},{spec}"
             raise UsageError(f"{package} is given twice", where="--with", hint=hint)

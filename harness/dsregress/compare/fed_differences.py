@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from dsregress.compare.metrics import FED_DIFFERENCE
-from dsregress.compare.rank_feeds import Feed, ids_of
+from dsregress.compare.rank_feeds import Feed, apart_in, are_reordered, ids_of
 from dsregress.compare.result_pairs import Pair
-from dsregress.messages import Message, Text, message
+from dsregress.messages import Message, Text, message, plural_message
 from dsregress.model import Finding
 from dsregress.probe.border.wire import FedBatch, FedRow
 
@@ -48,6 +48,8 @@ def judge_feed(pair: Pair) -> FedJudgement:
         return FedJudgement()
     theirs = {feed.rank: feed for feed in pair.base.fed}
     beside = [(own, theirs[own.rank]) for own in pair.own.fed if own.rank in theirs]
+    if (idle := _idle_workers(beside)) is not None:
+        return idle
     apart = [(feeds, differing) for feeds in beside if (differing := _differing(*feeds))]
     if not apart:
         return FedJudgement()
@@ -55,25 +57,65 @@ def judge_feed(pair: Pair) -> FedJudgement:
     (own, base), differing = apart[0]
     since = differing[0][0].step
     found = FedJudgement("", sum(len(batches) for _, batches in apart), own.rank, since)
+    if own.even_rows and base.even_rows and own.even_rows != base.even_rows:
+        return found._replace(sentence=_other_rows(own.even_rows, base.even_rows), is_worse=True)
     if any(_is_drawn_otherwise(own, base) for own, base in beside):
         return found._replace(sentence=_other_order(own, base, since), is_worse=own.repeats and not base.repeats)
     own_ids, base_ids = (ids_of(side) for side in zip(*beside, strict=True))
     is_reordered = any(mine.ids != its.ids for mine, its in _beside(differing))
-    if own_ids == base_ids and all(own_ids) and is_reordered:
+    argument = next((name for mine, its in differing if (name := apart_in(mine, its))), "")
+    has_same_ids = all(own.ids == base.ids and own.labels == base.labels for own, base in _beside(differing))
+    by_value = bool(argument) and has_same_ids and are_reordered(*zip(*beside, strict=True))
+    if (own_ids == base_ids and all(own_ids) and is_reordered) or by_value:
         return found._replace(sentence=message("the same rows in another order, from step {step} on", step=since))
+    if (again := _fed_again(own, base, since)) is not None and not generates:
+        return found._replace(sentence=again, is_worse=True)
     sentence = _other_tokens(differing)
     if sentence is not None:
         return found._replace(sentence=sentence, is_worse=not generates or since == 1)
-    if all(own.ids == base.ids for own, base in _beside(differing)):
+    if argument and has_same_ids:
+        other = message(
+            "other values of {argument} in as many rows, from step {step} on",
+            argument=_argument_text(argument),
+            step=since,
+        )
+    elif all(own.ids == base.ids for own, base in _beside(differing)):
         other = message("other labels of the same ids, from step {step} on", step=since)
     else:
         other = message("other ids in as many tokens, from step {step} on", step=since)
     return found._replace(sentence=other, only_ids=not generates or since == 1)
 
 
+def _idle_workers(beside: Sequence[tuple[Feed, Feed]]) -> FedJudgement | None:
+    """Return the judgement on workers of data loaders that get no rows, and got some with the baseline; None if there are
+    none. The others then read all the data, in another order."""
+    more = [(own, base) for own, base in beside if own.idle_workers > base.idle_workers]
+    if not more:
+        return None
+    own, base = more[0]
+    sentence = plural_message(
+        "{idle} of {count:,} worker of a data loader gets no rows, was {before}",
+        "{idle} of {count:,} workers of a data loader get no rows, was {before}",
+        own.workers,
+        idle=own.idle_workers,
+        before=base.idle_workers,
+    )
+    batches = max(1, sum(len(_differing(*feeds)) for feeds in beside))
+    return FedJudgement(sentence, batches, own.rank, since_step=1, is_worse=True)
+
+
+def _argument_text(argument: str) -> Text:
+    """Return an argument as it is told: by its name, or by its place."""
+    return message("argument {number}", number=int(argument) + 1) if argument.isdigit() else argument
+
+
 def _differing(own: Feed, base: Feed) -> list[tuple[FedBatch, FedBatch]]:
     alike = (_as_both_know(*pair) for pair in zip(own.batches, base.batches, strict=False))
-    return [(mine, theirs) for mine, theirs in alike if _without_padding(mine) != _without_padding(theirs)]
+    return [
+        (mine, theirs)
+        for mine, theirs in alike
+        if _without_padding(mine) != _without_padding(theirs) or apart_in(mine, theirs)
+    ]
 
 
 def _as_both_know(*batches: FedBatch) -> tuple[FedBatch, FedBatch]:
@@ -113,14 +155,31 @@ def _listed(order: Sequence[int]) -> str:
     return ", ".join(map(str, order[:4])) + (", ..." if len(order) > 4 else "")
 
 
+def _other_rows(own: int, base: int) -> Message:
+    return message("micro-batches have {own} rows, had {before}", own=own, before=base)
+
+
+def _fed_again(own: Feed, base: Feed, since: int) -> Text | None:
+    """Return that data of an earlier step are fed once more where the baseline goes on to new ones, as after a stream that
+    begins anew; None if they are not."""
+    first = own.first_fed_again(since)
+    if first is None or base.first_fed_again(since) is not None:
+        return None
+    return message(
+        "from step {step} on the data of step {first} are fed again, and new ones were before", step=since, first=first
+    )
+
+
 def _other_tokens(differing: Sequence[tuple[FedBatch, FedBatch]]) -> Text | None:
     """Return how many rows, tokens or labels differ, the most telling first; None if only ids do."""
     mine, theirs = differing[0]
     if mine.rows != theirs.rows:
-        return message("micro-batches have {own} rows, had {before}", own=mine.rows, before=theirs.rows)
+        return _other_rows(mine.rows, theirs.rows)
     rows = list(_beside(differing))
     if (end := _other_end(rows)) is not None:
         return end
+    if not rows and mine.length == theirs.length:
+        return None
     if not rows:
         return message("rows of {own:,} tokens, were {before:,}", own=mine.length, before=theirs.length)
     tokens = [sum(row.tokens for row in side) for side in zip(*rows, strict=True)]

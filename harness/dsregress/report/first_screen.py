@@ -88,9 +88,9 @@ class FirstScreen(msgspec.Struct, frozen=True, kw_only=True):
     basis_text: Text
     overview: Overview
     sections: tuple[ProblemSection, ...]
-    upgrade: (
-        str  #: the command that judges an upgrade of the user's to the newest release; empty if several packages vary
-    )
+    #: the command that judges an upgrade of the user's to the release to use; empty if there is none, or if several
+    #: packages vary
+    upgrade: str
     figures: tuple[Text, ...] = ()  #: of programs, if there is no problem
     recommendation_text: Text = ""  #: the release to use; empty if nothing is worse, or no release can be chosen
 
@@ -135,7 +135,7 @@ def first_screen(context: ReportContext, verdict: Text, not_measured: Text = "")
         basis_text=_basis(context),
         overview=_overview(context, assessed),
         sections=sections,
-        upgrade=_upgrade(context, is_newest_chosen=not choice or choice.stack == context.comparison.stacks[-1].id),
+        upgrade=_upgrade(context, choice.stack if choice else "" if lines else context.comparison.stacks[-1].id),
         figures=() if sections else program_figures(context),
     )
 
@@ -240,18 +240,19 @@ def _program(scenario: str, line: str, ranks: int) -> Text:
     return message("{program}: {line}", program=scenario, line=launched)
 
 
-def _upgrade(context: ReportContext, *, is_newest_chosen: bool) -> str:
-    """Return the command for the reader's own upgrade: to the newest release here, or to the newest known one if that one is
-    not advised; empty if there is none."""
+def _upgrade(context: ReportContext, chosen: str) -> str:
+    """Return the command for the reader's own upgrade, to the chosen stack; empty if there is none. A release that the
+    report rules out is no goal, and neither is one that was not measured."""
     stacks, package = context.comparison.stacks, context.only_axis
-    if not package or len(stacks) < 2:
+    if not package or len(stacks) < 2 or not chosen:
         return ""
-    release = stacks[-1].versions[package]
+    stack = context.stacks[chosen]
+    release = stack.versions[package]
     if is_commit(release):
         return ""
     if package in known_packages(read_advisories()) and parsed_version(release) is not None:
-        return commands.audit_upgrade(package, release if is_newest_chosen else "latest")
-    return commands.compare(YOURS, stored_name(stacks[-1], package))
+        return commands.audit_upgrade(package, release)
+    return commands.compare(YOURS, stored_name(stack, package))
 
 
 def _overview(context: ReportContext, assessed: Sequence[Assessment]) -> Overview:

@@ -64,3 +64,20 @@ def test_draws_belong_to_the_next_batch_and_a_stream_has_none() -> None:
         batches.expect(model, 1)
         model(IDS)
     assert [batch.drawn for batch in batches.batches] == [[3, 1, 0], []]
+
+
+def test_the_floats_of_a_plain_module_are_kept_by_two_means_of_each_row() -> None:
+    rows = torch.arange(12.0).reshape(3, 4)
+    whole, turned, rounded = (fed(one).values["0"] for one in (rows, rows.flip(1), rows.bfloat16()))
+    assert [round(mean, 4) for mean, _ in whole] == [1.5, 5.5, 9.5]
+    assert [mean for mean, _ in turned] == [mean for mean, _ in whole]
+    assert turned != whole  # other values in each place
+    assert rounded == whole
+
+
+def test_what_a_module_has_computed_and_what_is_digested_are_no_values() -> None:
+    computed = torch.nn.Linear(4, 4)(torch.ones(2, 4))
+    named = {"input_ids": IDS, "labels": torch.tensor([1, 0]), "pixel_values": torch.full((2, 3, 2, 2), torch.inf)}
+    assert fed(computed).values == {}
+    assert fed(**named).values == {"labels": [[1.0, 1.0], [0.0, 0.0]], "pixel_values": [[-1.0, -1.0]] * 2}
+    assert fed(torch.ones(2, 4, device="meta"), contents=False).values == {}

@@ -65,6 +65,28 @@ def test_weights_that_are_loaded_with_other_values_are_seen(
     assert [text.partition(":")[0] for text in rank.loaded_otherwise] == ["lin.weight"] * found
 
 
+@pytest.mark.parametrize(
+    ("fault", "last", "said"),
+    [
+        ("model.scale = 3.0", "", "the same weights: its outputs for the same rows are 200% apart from those before"),
+        ("model.scale = 1.02", "", ""),
+        (
+            "model.lin.weight.data = model.lin.weight.data.flip(0)",
+            "",
+            "lin.weight: other values are loaded than were saved, of the same mean",
+        ),
+        ("model.scale = 3.0", "model.lin.weight.data.mul_(1.001)", ""),  # trained on since: nothing is known
+        ("model.scale = 3.0", "model.forward = lambda x: x.new_ones(1) * len(kept.append(1) or kept)", ""),
+    ],
+)
+def test_what_comes_out_otherwise_of_the_same_weights_is_seen(fault: str, last: str, said: str, tmp_path: Path) -> None:
+    library = LIBRARY.replace("return self.lin(x)", "return self.lin(x) * getattr(self, 'scale', 1.0)")
+    script = "kept = []\n" + library.format(fault=fault, more="", given="") + last
+    (tmp_path / "train.py").write_text(script)
+    (rank,) = passed(ran(tmp_path, "cpu", 1, "python train.py")).ranks
+    assert rank.loaded_otherwise == [said] * bool(said)
+
+
 ADAPTER = """
 import torch
 from peft import LoraConfig, get_peft_model, peft_model

@@ -111,3 +111,52 @@ def test_a_simulation_is_over_with_the_measured_step(folder: Path) -> None:
 def test_a_program_whose_files_another_line_goes_on_from_is_ended_as_before(folder: Path, tmp_path: Path) -> None:
     line = _program(folder, "raise KeyError('at the end')")
     passed(ran(folder, "cpu", 1, line, kept=tmp_path / "kept"))
+
+
+@pytest.mark.parametrize("steps", [2, 3, 6])
+def test_a_crash_at_its_exit_is_told_as_that(folder: Path, steps: int) -> None:
+    last = "import atexit\natexit.register(lambda: 1 / 0)"
+    record = ran(folder, "cpu", 1, _program(folder, last, steps=steps))
+    assert (record.outcome, record.stage) == ("failed", "exit")
+    assert record.signature.startswith("ZeroDivisionError")
+    assert record.ranks[0].phases.keys() >= {"forward", "backward", "step"}
+    assert record.ranks[0].ended
+
+
+def test_a_program_that_does_not_end_is_told_where_it_hangs(folder: Path) -> None:
+    last = "import threading\nthreading.Thread(target=threading.Event().wait).start()"
+    record = ran(folder, "cpu", 1, _program(folder, last), timeout_s=4.0)
+    assert (record.outcome, record.stage) == ("timed_out", "exit")
+
+
+def test_what_is_missing_here_at_its_exit_is_no_crash(folder: Path) -> None:
+    last = "import atexit\natexit.register(lambda: __import__('a_package_that_is_not_here'))"
+    passed(ran(folder, "cpu", 1, _program(folder, last, steps=2)))
+
+
+TRAINER = """
+import torch
+from transformers import Trainer, TrainingArguments
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = torch.nn.Linear(4, 1)
+
+    def forward(self, x, labels=None):
+        return {"loss": (self.inner(x) - labels).pow(2).mean()}
+
+rows = [{"x": torch.ones(4), "labels": torch.ones(1)}] * 400
+trainer = Trainer(Model(), TrainingArguments("out", report_to=[], max_steps=90, save_strategy="no"), train_dataset=rows)
+trainer.train()
+assert trainer.state.global_step == 19, trainer.state.global_step
+torch.save(trainer.model.state_dict(), "last.pt")
+"""
+
+
+def test_a_trainer_of_many_steps_comes_to_its_own_end(folder: Path) -> None:
+    pytest.importorskip("transformers")
+    (folder / "train.py").write_text(TRAINER)
+    (rank,) = passed(ran(folder, "cpu", 1, "python train.py")).ranks
+    assert [one.name for one in rank.saved_last] == ["inner.weight", "inner.bias"]
+    assert [batch.step for batch in rank.fed] == [1, 2, *range(4, 20)]  # the third counts calls

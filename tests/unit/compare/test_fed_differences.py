@@ -166,3 +166,56 @@ def test_a_simulation_compares_lengths() -> None:
         return [FedBatch(step=1, rows=1, length=tokens, first_rows=[FedRow(tokens=tokens)])]
 
     assert said(run(shapes(64)), run(shapes(48))) == [("regression", "48 tokens in 1 rows, were 64, from step 1 on")]
+
+
+def floats(*rows: Sequence[float]) -> list[FedBatch]:
+    """Return micro-batches of one row with these means of its argument."""
+    return [
+        FedBatch(step=step, rows=1, length=0, values={"0": [list(means)]}) for step, means in enumerate(rows, start=1)
+    ]
+
+
+ROWS = (1.0, 1.4), (3.0, -4.0), (0.2, 0.3)
+
+
+def test_other_values_in_as_many_rows_are_worse_if_training_differs() -> None:
+    base, own = run(floats(*ROWS)), floats(ROWS[0], (2.0, 4.0), ROWS[2])
+    sentence = "other values of argument 1 in as many rows, from step 2 on"
+    assert said(base, run(own)) == [("changed", sentence)]
+    assert said(base, run(own, losses=(2.3, 9.2, 9.1))) == [("regression", sentence)]
+
+
+def test_values_that_are_rounded_otherwise_are_the_same() -> None:
+    assert said(run(floats(*ROWS)), run(floats(*((one * 1.004, other * 0.997) for one, other in ROWS)))) == []
+
+
+def test_rows_of_the_same_values_in_another_order_are_no_regression_and_their_losses_are_not_compared() -> None:
+    own = run(floats(ROWS[2], ROWS[0], ROWS[1]), losses=OTHER_LOSSES)
+    assert said(run(floats(*ROWS)), own) == [("changed", "the same rows in another order, from step 1 on")]
+
+
+def test_an_argument_that_one_release_does_not_pass_is_not_compared() -> None:
+    more = [replace(batch, values={"position_ids": [[1.0, 2.0]]}) for batch in batches(DATA)]
+    assert said(run(batches(DATA)), run(more)) == []
+
+
+def test_workers_that_get_no_rows_any_more_are_told_before_the_order_that_follows_from_them() -> None:
+    base, own = run(batches(DATA)), run(batches(DATA[::-1]), losses=OTHER_LOSSES)
+    own.ranks[0].loader_workers, own.ranks[0].idle_workers = 4, 3
+    sentence = "3 of 4 workers of a data loader get no rows, was 0"
+    assert said(base, own) == [("regression", sentence)]
+    assert [kind for kind, _ in said(own, base)] == ["changed"]  # it is mended
+
+
+def test_a_stream_that_begins_anew_is_told_as_that() -> None:
+    base = run(floats((1.0, 1.4), (3.0, 4.0), (0.2, 0.3), (5.0, 6.0)))
+    own = run(floats((1.0, 1.4), (3.0, 4.0), (1.0, 1.4), (3.0, 4.0)))
+    sentence = "from step 3 on the data of step 1 are fed again, and new ones were before"
+    assert said(base, own) == [("regression", sentence)]
+    assert [kind for kind, _ in said(own, base)] == ["changed"]
+
+
+def test_other_rows_in_each_micro_batch_are_told_before_their_order() -> None:
+    halves = [replace(batch, rows=1, first_rows=batch.first_rows[:1]) for batch in batches(DATA)]
+    base, own = run(halves, order=(0, 2, 4)), run(batches(DATA), order=(0, 1, 2, 3, 4, 5))
+    assert said(base, own) == [("regression", "micro-batches have 2 rows, had 1")]

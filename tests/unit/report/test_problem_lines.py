@@ -363,6 +363,12 @@ def test_of_a_package_that_no_advisory_is_about_the_stored_results_are_compared(
     assert screen(*(result("0.16.0", cell=one) for one in made)).upgrade == "dsregress compare YOURS 0.21.2"
 
 
+def test_a_release_that_crashes_is_no_goal_of_an_upgrade() -> None:
+    crash = Failed("init", "KeyError: 'x'")
+    assert screen(result("0.15.0"), result("0.16.0", outcome=crash)).upgrade.endswith("--to 0.15.0")
+    assert screen(result("0.15.0", outcome=crash), result("0.16.0", outcome=crash)).upgrade == ""
+
+
 def on(stage: int, version: str, scenario: str = "a", **changes: Any) -> Result:
     one = result(version, scenario=scenario, variant=f"zero_stage={stage}", **changes)
     one.cell.parameters.update(zero_stage=stage)

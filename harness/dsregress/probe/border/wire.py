@@ -102,6 +102,9 @@ class FedBatch:
     drawn: list[int] = dataclasses.field(
         default_factory=list
     )  #: rows that data loaders drew since the last one, by index
+    #: of each other tensor, by argument, and of each of its first rows: the mean of the absolute values, and a mean of the
+    #: values that depends on their order; what a module has computed is left out
+    values: dict[str, list[list[float]]] = dataclasses.field(default_factory=dict)
 
 
 #: The beginning of a `Numerics.note` on why a program's figures are compared only between releases.
@@ -204,6 +207,9 @@ class RankRecord:
     #: weights that are loaded from a model's own files with other values than it had when it saved itself
     loaded_otherwise: list[str] = dataclasses.field(default_factory=list)
     fed: list[FedBatch] = dataclasses.field(default_factory=list)  #: to a program's models, until it was measured
+    #: of the data loader with the most of them: workers, and those whose share of the data had no row
+    loader_workers: int = 0
+    idle_workers: int = 0
     #: modules of the packages whose objects the workload has made; empty where an older probe measured
     uses: list[str] = dataclasses.field(default_factory=list)
     notes: list[str] = dataclasses.field(default_factory=list)  #: what a reader of the figures has to know

@@ -1,6 +1,8 @@
 """Records what a program feeds to its models: rows, tokens, labels and padding of each micro-batch, and their order.
 
-Ids are kept as digests, and the last id of a row as a number, so that a missing end of sequence is seen. Unmetered.
+Ids are kept as digests, and the last id of a row as a number, so that a missing end of sequence is seen. Of all other
+tensors, such as the floats of a module that is no language model's, two means of each row are kept: a release that rounds
+otherwise feeds the same. Unmetered.
 """
 
 from __future__ import annotations
@@ -9,8 +11,10 @@ import dataclasses
 import hashlib
 import inspect
 import itertools
+import math
+import pickle
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -24,15 +28,26 @@ _MOST_BATCHES, _MOST_ROWS, _MOST_INDICES = 64, 8, 256
 #: The label of a token that has none, by the cross entropy of PyTorch.
 _NO_LABEL = -100
 
+#: Arguments that are kept as digests.
+_DIGESTED = ("input_ids", "attention_mask", "labels")
+
+#: A mean that is no number, or infinite.
+_NO_MEAN = -1.0
+
 
 class FedBatches:
     """Everything that one rank's models were fed, and its data loaders drew, so far."""
 
     def __init__(self, *, contents: bool) -> None:
         self._contents = contents  #: whether tensors have values
-        self.batches: list[FedBatch] = []
+        self._batches: list[bytes] = []  #: each in one piece: what piles up from step to step is counted
         self.shifting: list[str] = []  #: models that shift labels which are shifted already
         self._drawn: list[int] = []  #: since the last one
+
+    @property
+    def batches(self) -> list[FedBatch]:
+        """Return the micro-batches in order."""
+        return [pickle.loads(batch) for batch in self._batches]
 
     def draw(self, indices: object) -> None:
         """Keep the indices that a data loader drew; a stream has none."""
@@ -40,9 +55,9 @@ class FedBatches:
             room = _MOST_INDICES - len(self._drawn)
             self._drawn += [index for index in indices[:room] if isinstance(index, int)]
 
-    def expect(self, model: Any, step: int) -> None:
+    def expect(self, model: torch.nn.Module, step: int) -> None:
         """Keep what the model is being called with, once the call returns: only then are named arguments at hand."""
-        if len(self.batches) >= _MOST_BATCHES or isinstance(model, torch.jit.ScriptModule):
+        if len(self._batches) >= _MOST_BATCHES or isinstance(model, torch.jit.ScriptModule):
             return
 
         def called(module: object, args: Sequence[object], kwargs: Mapping[str, object], out: object) -> None:
@@ -50,7 +65,8 @@ class FedBatches:
             with _disable_current_modes():
                 if (batch := _batch(step, args, kwargs, contents=self._contents)) is not None:
                     drawn, self._drawn = self._drawn, []
-                    self.batches.append(dataclasses.replace(batch, drawn=drawn))
+                    values = _values(dict(_named_tensors(args, kwargs)), known=_DIGESTED) if self._contents else {}
+                    self._batches.append(pickle.dumps(dataclasses.replace(batch, drawn=drawn, values=values)))
                 if self._contents and _are_shifted(dict(_named_tensors(args, kwargs))):
                     self.shifting += _shifting_models(model)
 
@@ -113,6 +129,25 @@ def _named_tensors(args: Sequence[object], kwargs: Mapping[str, object]) -> Iter
     for name, value in kwargs.items():
         if isinstance(value, torch.Tensor):
             yield name, value
+
+
+def _values(named: Mapping[str, torch.Tensor], known: Collection[str]) -> dict[str, list[list[float]]]:
+    """Return two means of each of the first rows of tensors, by argument. Those are left out whose ids are ``known``, and
+    those that a module has computed, which follow from its training."""
+    given = {name: one.detach() for name, one in named.items() if not (one.requires_grad or one.is_complex())}
+    return {
+        name: [_means(row) for row in (one if one.dim() else one[None])[:_MOST_ROWS]]
+        for name, one in given.items()
+        if one.layout is torch.strided and one.numel() and not (name in known and one.dim() == 2)
+    }
+
+
+def _means(row: torch.Tensor) -> list[float]:
+    """Return the mean of the absolute values, and one of the values in which the last counts twice as much as the first."""
+    flat = row.to(torch.float64).flatten()
+    weighted = flat * torch.linspace(1.0, 2.0, flat.numel(), dtype=torch.float64)
+    means = float(flat.abs().mean()), float(weighted.mean())
+    return [one if math.isfinite(one) else _NO_MEAN for one in means]
 
 
 def _first_rows(one: torch.Tensor | None, ids: torch.Tensor) -> list[list[int]]:

@@ -8,6 +8,8 @@ begins:
 - *backward*: to the optimizer's step, clipping included, or to the next micro-batch's forward;
 - *step*: the engine's or the optimizer's step.
 
+A program that runs on has one more, which is not measured: *exit*, in which it ends as an interpreter does.
+
 *Occasions* (`watch.occasion_watch`) interrupt these: what a program loads, generates, evaluates or saves is
 a phase of its own and part of no other. Many steps have none, so the last step that has one counts, even if it is a
 warm-up step. An *evaluate* that is no such call lasts like the other phases: from the first call of a model that trains,
@@ -35,15 +37,18 @@ from dsregress.probe.meters.phases import HostStopwatch, ProfiledPhases, TimedPh
 from dsregress.probe.meters.used_packages import UsedPackages
 from dsregress.probe.process.channel import Channel
 from dsregress.probe.process.rank_file import representable
-from dsregress.programs.watch import step_watch, stepper_facts, trainer_settings
+from dsregress.programs.watch import step_watch, stepper_facts, trainer_end, trainer_settings
 from dsregress.programs.watch.evaluations import Evaluations
+from dsregress.programs.watch.exit_handlers import ExitHandlers
 from dsregress.programs.watch.fed_batches import FedBatches
 from dsregress.programs.watch.kept_steps import KeptSteps
 from dsregress.programs.watch.lasting_memory import LastingMemory
+from dsregress.programs.watch.loader_workers import LoaderWorkers
 from dsregress.programs.watch.logged_numbers import LoggedNumbers
 from dsregress.programs.watch.observed_rank import ObservedRank
 from dsregress.programs.watch.phase_walk import watched_phase
 from dsregress.programs.watch.replicas import replicas_apart
+from dsregress.programs.watch.sample_call import SampleCall
 from dsregress.programs.watch.saved_state import SavedState
 from dsregress.programs.watch.step_invariants import StepInvariants
 from dsregress.programs.watch.trained_models import TrainedModels
@@ -99,9 +104,14 @@ class Measuring:
         self._metered_step_s = 0.0
         self._models = TrainedModels(contents=not rank.is_simulated)
         self._logged = LoggedNumbers()
+        self._workers = LoaderWorkers()
+        self._exits = ExitHandlers()
+        self._sees_exit = runs_on
+        self._is_stopping = False  #: its trainer has been told that it ends
         self._fed = FedBatches(contents=not rank.is_simulated)
         self._saved = SavedState(contents=not rank.is_simulated)
         self._last_saved: object = None
+        self._sample = SampleCall()
         self._metered = MeteredPhases(rank.meter, clocked=rank.is_simulated, each=self._read)
         self._profiled = ProfiledPhases()
         self._timed: TimedPhases | None = None
@@ -149,6 +159,9 @@ class Measuring:
         self._walk.begin()
         self.watch.await_forward()
         self._evaluations.begin()
+        self._workers.begin()
+        if self._sees_exit:
+            self._exits.begin()
         if self._kept is not None:
             self._kept.begin()
 
@@ -161,6 +174,7 @@ class Measuring:
             self._keep_lasting()
             self._load_back()
             self._keep_files()
+            self._exit()
             self._hand_over()
         elif self._timed is None and self._steps > self._warmup_steps:
             self.record.notes.append(
@@ -173,6 +187,8 @@ class Measuring:
         """Stop metering: the program has ended or is about to."""
         self._walk.end()
         self._logged.end()
+        self._workers.end()
+        self._exits.end()
 
     # -- events ------------------------------------------------------------------------------------------------------
 
@@ -180,8 +196,11 @@ class Measuring:
         if not self._simulated:
             self._logged.watch_imported()
         self.watch.ignore_forward()
-        if self._is_before_the_counted_step:
+        if self._is_before_the_counted_step or self._last is not None:
             self._fed.expect(model, self._steps + 1)
+        if self._last is not None:
+            self._sample.expect(model)
+        if self._is_before_the_counted_step:
             self._evaluations.trains(model)
         if self._walk.name == "evaluate":
             self._enter("forward")
@@ -215,6 +234,8 @@ class Measuring:
             self._enter("evaluate")
 
     def occasion_begins(self, phase: str) -> None:
+        if phase == "generate":
+            self._end_at_last()
         if not self._walk.name or (phase == "save" and self._walk.name == "init"):
             return
         self._interrupted = self._walk.name, self._engine
@@ -397,7 +418,6 @@ class Measuring:
             self.record.readings = list(self._readings.taken)
         self.record.saved = self._saved.listed()
         self._keep_files()
-        self.record.fed = self._fed.batches
         self._announce("step")
         if self._runs_on:
             self._last = self._steps + FURTHER_STEPS, time.monotonic() + FURTHER_S
@@ -405,21 +425,38 @@ class Measuring:
             self._keep()
             self._lasting.begin(metered=self._metered_step_s < FURTHER_S / FURTHER_STEPS)
             return
+        if self.record.ended:
+            self._exit()
         self._hand_over()
 
     def _load_back(self) -> None:
         """Load what models have saved of themselves, on the first rank: the program has ended."""
         if self.record.rank == 0:
             with self.watch.paused():
-                self.record.loaded_otherwise = self._saved.loaded_otherwise()
+                self.record.loaded_otherwise = self._saved.loaded_otherwise(self._sample)
+
+    def _exit(self) -> None:
+        """Leave the program as an interpreter does, with all that it measured on disk: it may crash or hang."""
+        if self._sees_exit:
+            self._last = self._last or (self._steps, time.monotonic())
+            self._keep()
+            self._announce("exit")
+            self._exits.run()
 
     def _keep_files(self) -> None:
+        self.record.fed = self._fed.batches
         self.record.logged = list(self._logged.shown)
+        self.record.loader_workers, self.record.idle_workers = self._workers.of_all, self._workers.idle
         self.record.empty_files, self.record.unsaved = self._saved.empty_files(), self._saved.unsaved()
 
     def _end_at_last(self) -> None:
-        """End a program that has run on for long enough."""
-        if self._last is not None and (self._steps >= self._last[0] or time.monotonic() > self._last[1]):
+        """End a program that has run on for long enough: by its trainer if there is one, whose end then follows."""
+        if self._last is None:
+            return
+        is_late = time.monotonic() > self._last[1]
+        if self._steps == self._last[0] and not (is_late or self._is_stopping) and trainer_end.ends_with_this_step():
+            self._is_stopping, self._last = True, (self._steps + 1, time.monotonic() + FURTHER_S)
+        elif self._steps >= self._last[0] or is_late:
             self.record.steps = self._steps
             self._keep_lasting()
             self._load_back()

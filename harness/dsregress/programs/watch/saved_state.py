@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from dsregress.probe.border.wire import SavedTensors
 from dsregress.programs.watch.loading_back import loaded_otherwise
+from dsregress.programs.watch.sample_call import SampleCall
 from dsregress.programs.watch.saved_models import HeldTensor, SavedModels
 from dsregress.programs.watch.tensor_names import without_numbers
 
@@ -68,14 +69,15 @@ class SavedState:
         """Return the trained weights that a model has not saved, though it has saved itself: see `SavedModels`."""
         return self._models.unsaved({file: held for file, held in self._files.items() if held})
 
-    def loaded_otherwise(self) -> list[str]:
-        """Load what models have saved of themselves last, and return the weights that are then not as they were. To be
-        called when the program has ended: see `loading_back`."""
+    def loaded_otherwise(self, sample: SampleCall) -> list[str]:
+        """Load what models have saved of themselves last, and return the weights that are then not as they were, or what
+        comes out otherwise for the sample. To be called when the program has ended: see `loading_back`."""
         found: dict[str, None] = {}
         folders = [one for one in self._models.by_folder().items() if os.path.isdir(one[0])]
         with _disable_current_modes():
             for folder, saved in folders[-_FOLDERS_LOADED:]:
-                found |= dict.fromkeys(loaded_otherwise(saved.kind, saved.model(), folder, saved.tensors))
+                own = saved.kind, saved.model(), folder, saved.tensors
+                found |= dict.fromkeys(loaded_otherwise(*own, self._mean_of, sample))
         return list(found)
 
     def _mean_of(self, tensor: torch.Tensor) -> float | None:
