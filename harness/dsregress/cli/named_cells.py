@@ -39,7 +39,9 @@ def workload_if_here(scenario: str | None, program: Program | None, settings: Se
     """Return the workload that is named, as `available_workloads.measured_workload` does; None for a program that is not
     here, with a note that says what goes ``without`` it. Raise UsageError."""
     try:
-        return available_workloads.measured_workload(scenario, program, settings)
+        name = available_workloads.measured_workload(scenario, program, settings)
+        declared_scenario(settings, name)  # a program that was given before may be gone
+        return name
     except UsageError as error:
         if program is None:
             raise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from packaging.specifiers import SpecifierSet
@@ -42,16 +42,17 @@ def stated_job(
     says. Raise UsageError."""
     read: list[Fact] = []
     for file in job.configs:
-        read += (stated := facts_of_file(file, Path()))
+        absent: list[str] = []
+        read += (stated := facts_of_file(file, Path(), absent))
+        _note_absent(absent)
         if not stated:
             print_note(f"{file} states nothing that is known here: it has no key of DeepSpeed, accelerate or a trainer")
         for key, meant in misspelt_keys(file, Path()):
             print_note(f"{file}: DeepSpeed has no {key}, and ignores it; did you mean {meant}?")
     if job.program is not None:
-        of_line, absent = facts_of_line(job.program.line, Path(job.program.folder))
+        of_line, of_program = facts_of_line(job.program.line, Path(job.program.folder))
         read += of_line
-        for file in absent:
-            print_note(f"{file} is not here, so that what it states is not known: give it with --config")
+        _note_absent(of_program)
     read += [Fact(name="card", value=job.card.name, source="--gpu")] if job.card is not None else []
     read += [Fact(name="world_size", value=job.ranks, source="--ranks")] if job.ranks is not None else []
     certain = [fact for fact in observed if not isinstance(fact.value, OneOf) or not fact.value.values]
@@ -71,6 +72,11 @@ def stated_job(
         absent=packages.absent,
         ranges=packages.ranges,
     )
+
+
+def _note_absent(files: Iterable[str]) -> None:
+    for file in files:
+        print_note(f"{file} is not here, so that what it states is not known: give it with --config")
 
 
 #: The goal that is the newest release known here.

@@ -470,6 +470,12 @@ def test_a_configuration_of_which_nothing_is_known_is_told(say: Say, tmp_path: P
     )
 
 
+def test_a_file_that_a_configuration_names_and_that_is_elsewhere_is_noted(say: Say, tmp_path: Path) -> None:
+    (tmp_path / "axolotl.yaml").write_text("base_model: m\nadapter: lora\ndeepspeed: deepspeed_configs/zero3.json\n")
+    said = say("--config", str(tmp_path / "axolotl.yaml"))
+    assert "deepspeed_configs/zero3.json is not here, so that what it states is not known" in said.stderr
+
+
 def test_two_goals_of_one_package_are_refused(say: Say) -> None:
     with pytest.raises(UsageError, match="--to: two releases of deepspeed; ask for one upgrade at a time"):
         say("--to", "0.19.8", "--to", "deepspeed==0.18.9")

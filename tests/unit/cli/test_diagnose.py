@@ -238,3 +238,23 @@ def test_bad_input_is_one_line(
 def test_errors_in_the_words_of_what_raises_them_are_known(error: str, file: str, known: str, tmp_path: Path) -> None:
     text = f'Traceback (most recent call last):\n  File "/x/site-packages/{file}", line 9, in f\n    g()\n{error}\n'
     assert f"it is known as {known}: " in diagnosed(text, str(tmp_path)).stdout
+
+
+def test_a_rank_that_a_signal_ended_says_so_in_place_of_its_launchers_frame(tmp_path: Path) -> None:
+    text = (
+        "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n" + "=" * 60 + "\ntrain.py FAILED\n"
+        "  rank      : 3 (local_rank: 3)\n  exitcode  : -9 (pid: 1234)\n"
+        "  traceback : Signal 9 (SIGKILL) received by PID 1234\n"
+    )
+    said = CliRunner().invoke(
+        diagnose_command, ["-", "--results", str(tmp_path)], input=text, standalone_mode=False, catch_exceptions=False
+    )
+    assert said.stdout.splitlines()[:7] == [
+        "ChildFailedError: a rank was ended by signal 9 (SIGKILL)",
+        "",
+        "the message:",
+        "  the kernel ends a process so if the host's memory runs out: its log says so (dmesg)",
+        "",
+        "known:",
+        "  no advisory knows it",
+    ]

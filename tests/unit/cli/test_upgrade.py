@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import jsonschema
@@ -313,3 +315,17 @@ def test_the_same_question_has_the_same_exit_code_in_audit_and_upgrade(tmp_path:
         for words in (["audit", "-r"], ["upgrade", "--from"])
     ]
     assert codes == [0, 0]
+
+
+def test_a_program_that_was_given_before_and_is_gone_is_judged_by_its_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text("")
+    first = say("deepspeed==0.16.8\n", "--to", "0.19.8", "--program", "python train.py")
+    (tmp_path / "train.py").unlink()
+    (tmp_path / "pins.txt").write_text("deepspeed==0.16.8\n")
+    words = ("upgrade", "--from", "pins.txt", "--to", "0.19.8", "--program", "python train.py")
+    again = subprocess.run([sys.executable, "-m", "dsregress", *words], capture_output=True, text=True, check=False)
+    assert (again.returncode, again.stdout.splitlines()[0]) == (first.return_value, first.stdout.splitlines()[0])
+    assert "no results of it are looked up" in again.stderr

@@ -30,6 +30,9 @@ _OF_RAY = re.compile(r"RayTaskError\((?P<kind>\w+)\)")
 #: Errors of a launcher, a worker or a rank that only report what another process got.
 _REPORTS_ANOTHER = ("ChildFailedError", "CalledProcessError", "RayTaskError", "RayActorError", "ActorDiedError")
 
+#: torchrun's report of a rank that a signal ended.
+_SIGNAL = re.compile(r"\b[Ss]ignal (?P<number>\d{1,2}) \((?P<name>SIG[A-Z0-9]{1,9})\) received")
+
 _PACKAGES = ("/site-packages/", "/dist-packages/")
 _STANDARD = re.compile(r"/lib/python3(?:\.\d+)?/(?!site-packages|dist-packages)|^<|/runpy\.py$")
 
@@ -85,6 +88,7 @@ class Crash(msgspec.Struct, frozen=True, kw_only=True):
     memory: MemoryMessage | None
     frames: tuple[TraceFrame, ...]  #: outermost first, without the standard library's
     versions: dict[str, str]  #: package -> version, as far as the text mentions them
+    is_killed: bool = False  #: by a signal that no process can answer
 
     @property
     def phase(self) -> str:
@@ -149,8 +153,13 @@ def read_crash(text: str) -> Crash | None:
         if chosen is None:  # a message without an error's class, in some log
             return Crash(error="", message="", memory=memory, frames=(), versions=versions)
         return msgspec.structs.replace(chosen, memory=memory, versions=versions)
-    own = [one for one in found if not _is_echo(one)] or found
-    return msgspec.structs.replace(own[-1], versions=versions) if own else None
+    own = [one for one in found if not _is_echo(one)]
+    if not own and (signal := _SIGNAL.search(text)) is not None:
+        message = f"a rank was ended by signal {signal['number']} ({signal['name']})"
+        return msgspec.structs.replace(
+            found[-1], message=message, versions=versions, is_killed=signal["name"] == "SIGKILL"
+        )
+    return msgspec.structs.replace((own or found)[-1], versions=versions) if found else None
 
 
 def _is_echo(one: Crash) -> bool:

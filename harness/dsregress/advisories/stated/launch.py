@@ -35,14 +35,15 @@ def facts_of_line(line: str, folder: Path) -> tuple[list[Fact], tuple[str, ...]]
     return list(_facts(parsed, folder, absent)), tuple(absent)
 
 
-def facts_of_file(file: str, folder: Path) -> list[Fact]:
-    """Return the facts that a configuration file states, and those that it names. Raise UsageError."""
+def facts_of_file(file: str, folder: Path, absent: list[str] | None = None) -> list[Fact]:
+    """Return the facts that a configuration file states, and those that it names. One that it names and that is not in
+    ``folder`` is added to ``absent``. Raise UsageError, also for such a file without that list."""
     document = read_document(file, folder)
     if deepspeed_json.is_of_deepspeed(document):
         return list(deepspeed_json.facts_of_deepspeed(document))
     if accelerate_yaml.is_of_accelerate(document):
-        return list(_of_accelerate(document, folder))
-    return list(_of_trainer(document, folder))
+        return list(_of_accelerate(document, folder, absent))
+    return list(_of_trainer(document, folder, absent))
 
 
 def misspelt_keys(file: str, folder: Path) -> list[tuple[str, str]]:

@@ -45,7 +45,7 @@ def diagnosis_text(answer: Diagnosis) -> str:
         ("", [_crash_text(answer)]),
         (message("the message:"), list(_message_lines(answer))),
         (message("the traceback:"), list(_traceback(answer.crash))),
-        (message("known:") if answer.known else message("stored:"), list(_stored(answer))),
+        (message("known:") if answer.known or not answer.failures else message("stored:"), list(_stored(answer))),
     ]
     lines: list[str] = []
     for title, sentences in parts:
@@ -123,6 +123,8 @@ def _crash_text(answer: Diagnosis) -> Text:
 
 def _message_lines(answer: Diagnosis) -> Iterator[Text]:
     memory = answer.crash.memory
+    if answer.crash.is_killed:
+        yield message("the kernel ends a process so if the host's memory runs out: its log says so (dmesg)")
     if memory is None:
         return
     if memory.requested is None:
@@ -228,7 +230,7 @@ def _stored(answer: Diagnosis) -> Iterator[Text]:
             "not among the {count:,} failures stored here",
             answer.failures,
         )
-        yield joined(COLON, (why, failures))
+        yield joined(COLON, (why, failures if answer.failures else message("no advisory knows it")))
 
 
 def _matched_problem(answer: Diagnosis, one: MatchedProblem) -> Iterator[Text]:
