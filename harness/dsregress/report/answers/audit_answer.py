@@ -36,6 +36,7 @@ from dsregress.wording.quantities import enumeration, listing, plural
 
 _MOST_QUESTIONS = 5
 _FEW_QUESTIONS = 2
+_LONGEST_QUESTION = 160  # characters
 _MOST_FACTS = 6
 _MOST_IDS = 4
 _MOST_GAINS = 5
@@ -265,7 +266,7 @@ def _question_lines(questions: Sequence[Question], title: str = "not stated") ->
         ids = listing([each.advisory.id for each in one.matched], _MOST_IDS)
         yield f"  {len(one.matched)} more with {question_words(one)} (--set {_how_to_say(one)}): {ids}"
     rest = [one for one in questions if one not in shown]
-    if len(rest) <= _FEW_QUESTIONS:
+    if len(rest) <= _FEW_QUESTIONS and all(len(question_words(one)) <= _LONGEST_QUESTION for one in rest):
         for one in rest:
             ids = listing([each.advisory.id for each in one.matched], _MOST_IDS)
             yield f"  {len(one.matched)} more with {question_words(one)}: {ids}"
