@@ -181,7 +181,7 @@ def _release_part(package: str, affected: tuple[str, ...], unaffected: tuple[str
     version = job.versions.get(package)
     if version is None:
         answers = {is_affected(one, affected, unaffected) for one in _releases_left(package, affected, unaffected, job)}
-        part.free = package in job.absent or _is_other_framework(package, job) or answers == {False}
+        part.free = package in job.absent or _is_unused(package, job) or answers == {False}
         if not part.free and answers != {True}:
             part.open_packages.append(package)
         return part
@@ -193,9 +193,11 @@ def _release_part(package: str, affected: tuple[str, ...], unaffected: tuple[str
     return part
 
 
-def _is_other_framework(package: str, job: KnownJob) -> bool:
-    """Return True for a framework, a program of its own, that neither the job's packages nor its facts name."""
-    return package in FRAMEWORKS and package not in job.ranges and package not in values_of(job.facts.get("framework"))
+def _is_unused(package: str, job: KnownJob) -> bool:
+    """Return True for a package that by the job's facts is not used, and for a framework, a program of its own, that neither
+    its packages nor its facts name."""
+    is_other_framework = package in FRAMEWORKS and package not in values_of(job.facts.get("framework"))
+    return package not in job.ranges and (is_other_framework or job.facts.get(package) is False)
 
 
 def _releases_left(package: str, affected: tuple[str, ...], unaffected: tuple[str, ...], job: KnownJob) -> list[str]:

@@ -113,6 +113,9 @@ def test_a_framework_that_nothing_names_is_not_used() -> None:
     assert match_advisory(one, job(framework="openrlhf")).open_packages == ("openrlhf",)
     unpinned = KnownJob(versions={"deepspeed": "0.17.0"}, ranges={"openrlhf": ""})  # by a path or a commit
     assert match_advisory(one, unpinned).open_packages == ("openrlhf",)
+    other = advisory(partners={"vllm": (["0.10.0"], ["0.9.0"])})
+    assert match_advisory(other, job(vllm=False)).match is Match.FREE
+    assert match_advisory(other, job()).open_packages == ("vllm",)
 
 
 def test_zero_is_not_no_and_one_is_not_yes() -> None:

@@ -176,7 +176,7 @@ globalThis.dsregressAudit = (() => {
     const own = part();
     const version = job.versions[name];
     const isOtherFramework = data.frameworks.includes(name) && !valuesOf(job.facts.framework).includes(name);
-    if (version === undefined && isOtherFramework) return { ...own, free: true };
+    if (version === undefined && (isOtherFramework || job.facts[name] === false)) return { ...own, free: true };
     if (version === undefined) return { ...own, packages: [name] };
     const answer = isAffected(version, affected, unaffected);
     if (answer === null) {
