@@ -129,13 +129,14 @@ def first_screen(context: ReportContext, verdict: Text, not_measured: Text = "")
         headline = message("{headline}; not measured: {stacks}", headline=headline, stacks=not_measured)
     lines = [line for section in sections for line in section.problems]
     choice = choose(context, lines) if lines else None
+    newest = context.comparison.stacks[-1].id if context.comparison.stacks else ""
     return FirstScreen(
         recommendation_text=choice_text(context, choice) if choice else "",
         headline_text=headline,
         basis_text=_basis(context),
         overview=_overview(context, assessed),
         sections=sections,
-        upgrade=_upgrade(context, choice.stack if choice else "" if lines else context.comparison.stacks[-1].id),
+        upgrade=_upgrade(context, choice.stack if choice else "" if lines else newest),
         figures=() if sections else program_figures(context),
     )
 

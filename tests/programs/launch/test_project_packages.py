@@ -142,7 +142,7 @@ def test_a_project_has_the_metadata_of_an_installed_one(tmp_path: Path, files: d
 
 
 def test_an_installed_release_comes_before_the_project_of_that_name(tmp_path: Path) -> None:
-    (tmp_path / "pyproject.toml").write_text('[project]\nname = "torch"\nversion = "9.9"\n')
-    installed = metadata.version("torch")
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "pytest"\nversion = "9.9"\n')
+    installed = metadata.version("pytest")
     with project_packages.importable(tmp_path):
-        assert metadata.version("torch") == installed
+        assert metadata.version("pytest") == installed
