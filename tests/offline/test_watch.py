@@ -36,8 +36,9 @@ def test_since_a_day_every_release_that_came_is_named_and_a_dry_run_measures_non
 def test_a_day_that_is_none_is_refused(dated: Project) -> None:
     said = dated.run("watch", "--since", "yesterday")
     assert said.code == 2
-    assert said.err.splitlines()[-1] == (
-        "Error: Invalid value for '--since': 'yesterday' does not match the format '%Y-%m-%d'."
+    assert said.err == (
+        "dsregress: error: Invalid value for '--since': 'yesterday' does not match the format '%Y-%m-%d'; "
+        "`dsregress watch --help` says what it takes\n"
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import importlib
-import io
 import os
 import signal
 import sys
@@ -22,7 +21,6 @@ from dsregress.cli.error_json import write_error_json
 from dsregress.cli.lines import print_note
 from dsregress.errors import EXIT_HARNESS, EXIT_OK, EXIT_REGRESSION, EXIT_USAGE, HarnessError, UsageError
 from dsregress.probe.border import machine, processes
-from dsregress.report.plain_text import plain_lines
 
 #: Command -> its one-line help. Its module, which has the function ``NAME_command``, is imported when the command
 #: is called, so that listing the commands is instant.
@@ -161,10 +159,15 @@ def _exit_code_of_call(words: list[str]) -> int:
         return _invoke_command(words, invocation)
     except KeyboardInterrupt as error:
         return _interrupted(error)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.ctx.get_help() if error.ctx is not None else "", err=True)
+        return EXIT_USAGE
     except click.ClickException as error:
-        shown = io.StringIO()
-        error.show(shown)
-        click.echo(plain_lines(shown.getvalue()), nl=False, err=True)
+        context = getattr(error, "ctx", None)
+        path = context.command_path if context is not None else "dsregress"
+        said = " ".join(error.format_message().split()).removesuffix(".")
+        hint = "" if "did you mean" in said.lower() else f"; `{path} --help` says what it takes"
+        print_note(f"error: {said}{hint}")
         write_error_json(words, error.format_message(), EXIT_USAGE)
         return EXIT_USAGE
     except HarnessError as error:

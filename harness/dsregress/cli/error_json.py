@@ -34,7 +34,7 @@ def write_error_json(words: Sequence[str], error: HarnessError | str, exit_code:
 
 def _requested(words: Sequence[str]) -> str:
     """Return the file that a command line names for JSON; empty if none."""
-    for word, after in zip(words, [*words[1:], ""], strict=True):
+    for word, after in zip(words, [*words[1:], ""], strict=False):
         if word == _OPTION:
             return after
         if word.startswith(f"{_OPTION}="):

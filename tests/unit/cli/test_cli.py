@@ -93,6 +93,12 @@ def test_every_command_explains_itself(say: RunCommand, command: list[str]) -> N
     assert "Usage: dsregress" in told.out
 
 
+def test_no_command_is_its_help_and_no_pass(say: RunCommand) -> None:
+    told = say()
+    assert (told.code, told.out) == (2, "")
+    assert told.err.startswith("Usage: dsregress [OPTIONS] COMMAND")
+
+
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
@@ -113,13 +119,19 @@ def test_every_command_explains_itself(say: RunCommand, command: list[str]) -> N
         (["fit", "tiny", "--gpu", "H200", "--max-layers", "1000000000"], "Invalid value for '--max-layers'"),
         (["remedies", "tiny", "--ranks", "1" + "0" * 20], "Invalid value for '--ranks'"),
         (["bisect", "--scenario", "tiny", "--most-rounds", "1" + "0" * 20], "Invalid value for '--most-rounds'"),
-        (["recommend", "--program", "python x.py", "--tiny"], "No such option '--tiny'."),
-        (["upgrade", "--from", "x", "--program", "python x.py", "--steps", "2"], "No such option '--steps'."),
+        (
+            ["recommend", "--program", "python x.py", "--tiny"],
+            "No such option '--tiny'; `dsregress recommend --help` says",
+        ),
+        (
+            ["upgrade", "--from", "x", "--program", "python x.py", "--steps", "2"],
+            "error: No such option '--steps'. (Did you mean one of: '--help', '--set'?)\n",
+        ),
         (["diagnose", "x", "--program", "python x.py", "--rank", "1"], "No such option '--rank'"),
         (["stacks", "--by-scenario"], "error: command line: --by-scenario needs --json; add --json -"),
         (["stacks", "--scenario", "t*", "--json", "-"], "--scenario needs --by-scenario; give both"),
-        (["regres"], "No such command 'regres'. Did you mean 'regress'?"),
-        (["nonsense"], "No such command 'nonsense'."),
+        (["regres"], "error: No such command 'regres'. Did you mean 'regress'?\n"),
+        (["nonsense"], "error: No such command 'nonsense'; `dsregress --help` says what it takes\n"),
         (
             ["regress", "--deepspeed", ""],
             "error: --deepspeed: empty; give it a value or omit it; perhaps a shell variable is unset",
@@ -143,7 +155,7 @@ def test_a_wrong_call_is_exit_code_2_and_one_line(say: RunCommand, arguments: li
 
 def test_what_was_typed_is_text_too(say: RunCommand) -> None:
     told = say("\x1b[2J::error::x").err
-    assert told.endswith(":\\x3aerror::x'.\n")
+    assert ":\\x3aerror::x'; " in told
     assert "\x1b" not in told
 
 
