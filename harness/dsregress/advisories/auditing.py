@@ -9,14 +9,7 @@ import msgspec
 from dsregress.advisories.advisory import Advisory, AdvisoryKind, FactCondition, Ruling
 from dsregress.advisories.effects import decides, is_cost
 from dsregress.advisories.job_facts import COMMON_FACTS, Conflict, Fact
-from dsregress.advisories.matching import (
-    KnownJob,
-    Match,
-    Matched,
-    condition_text,
-    match_advisories,
-    packages_of_advisory,
-)
+from dsregress.advisories.matching import KnownJob, Match, Matched, condition_text, match_advisories
 from dsregress.advisories.remedy_choice import Arising, RemedyChoice, ending_without_faults
 from dsregress.versions.declared_requirements import ReleaseConflict, conflicts_of
 
@@ -106,12 +99,9 @@ def audit_job(advisories: Sequence[Advisory], job: KnownJob, ignored: Collection
     )
 
 
-def concerning(advisories: Sequence[Advisory], job: KnownJob, package: str) -> tuple[Matched, ...]:
-    """Return the faults of a job as it is that the releases of a package decide."""
-    found = audit_job(advisories, job).concerned
-    return tuple(
-        one for one in found if one.advisory.ruling is Ruling.FAULT and package in packages_of_advisory(one.advisory)
-    )
+def faults_of_job(advisories: Sequence[Advisory], job: KnownJob) -> tuple[Matched, ...]:
+    """Return the faults of a job as it is, with the remedies to name."""
+    return tuple(one for one in audit_job(advisories, job).concerned if one.advisory.ruling is Ruling.FAULT)
 
 
 def _gravity(one: Matched) -> tuple[bool, int, str]:

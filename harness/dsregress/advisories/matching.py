@@ -38,9 +38,7 @@ class KnownJob(msgspec.Struct, frozen=True, kw_only=True):
     versions: Mapping[str, str]  #: of the packages of its stack
     facts: Mapping[str, Any] = {}  #: fact -> value, or `OneOf`
     absent: frozenset[str] = frozenset()  #: packages that are known not to be installed
-    ranges: Mapping[
-        str, str
-    ] = {}  #: of packages whose release is not known but for its bounds, of which there may be none
+    ranges: Mapping[str, str] = {}  #: package of an unknown release -> its bounds, of which there may be none
 
     def changed(self, versions: Mapping[str, str] = {}, facts: Mapping[str, Any] = {}) -> KnownJob:
         """Return the job with other releases and other values of facts."""

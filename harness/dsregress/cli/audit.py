@@ -21,6 +21,7 @@ from dsregress.cli.ignored_advisories import ignored_ids
 from dsregress.cli.lines import print_note
 from dsregress.cli.options import JobOptions
 from dsregress.cli.output import write_answer
+from dsregress.cli.package_files import packages_of_file
 from dsregress.cli.stated_jobs import (
     LATEST,
     FoundPackages,
@@ -28,7 +29,6 @@ from dsregress.cli.stated_jobs import (
     installed_packages,
     kept_releases,
     packages_before,
-    packages_of_file,
     releases_of_goal,
     stated_job,
     uses_deepspeed,

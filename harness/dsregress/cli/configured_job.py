@@ -9,8 +9,8 @@ import msgspec
 
 from dsregress.advice.gpus import card
 from dsregress.cli.lines import print_note
-from dsregress.cli.named_files import read_named
 from dsregress.cli.options import JobOptions, requested_versions
+from dsregress.cli.package_files import packages_of_file
 from dsregress.config.job import JobSettings
 from dsregress.config.settings import DEFAULT_STACK, Settings
 from dsregress.model import AXES
@@ -57,7 +57,7 @@ def configured_packages(settings: Settings) -> list[tuple[str, InstalledPackages
     found = []
     for file in settings.job.files:
         place = str(Path(settings.root, file))
-        found.append((file, read_packages(read_named(place, hint=_HINT), file)))
+        found.append((file, packages_of_file(place, name=file, hint=_HINT)))
     if settings.job.pins:
         found.append((WHERE, read_packages("\n".join(settings.job.pins).encode(), WHERE)))
     return found

@@ -19,10 +19,11 @@ from dsregress.advisories.shipped import read_advisories
 from dsregress.cli import options
 from dsregress.cli.named_advisories import refuse_advisory
 from dsregress.cli.named_cells import declared_scenario, workload_if_here
-from dsregress.cli.named_files import STDIN, read_end, read_named
+from dsregress.cli.named_files import STDIN, read_end
 from dsregress.cli.options import JobOptions
 from dsregress.cli.output import note_problems, write_answer
-from dsregress.cli.stated_jobs import PACKAGES_HINT, FoundPackages, stated_job
+from dsregress.cli.package_files import packages_of_file
+from dsregress.cli.stated_jobs import FoundPackages, stated_job
 from dsregress.config.settings import Settings
 from dsregress.errors import EXIT_NOTHING_MEASURED, EXIT_OK, UsageError
 from dsregress.model import Result
@@ -31,7 +32,6 @@ from dsregress.report.answers import diagnose_answer as diagnose_report
 from dsregress.run import targets
 from dsregress.store import Store
 from dsregress.store.bundle_file import SUFFIX
-from dsregress.versions.installed import read_packages
 
 #: Bytes that are read of a text: a log of many ranks is long, and its last error is at the end.
 _MOST_READ = 4 << 20
@@ -119,7 +119,7 @@ def diagnose_command(
 
 def _stated_job(sources: Sequence[str], job: JobOptions) -> KnownJob:
     """Return what options and files state of the job. Raise UsageError."""
-    packages = [read_packages(read_named(one, hint=PACKAGES_HINT), _file_label(one)) for one in sources]
+    packages = [packages_of_file(one) for one in sources]
     return stated_job(job, FoundPackages(packages, read_advisories(), " ".join(map(_file_label, sources)))).job
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -16,8 +15,9 @@ from dsregress.advisories.shipped import read_advisories
 from dsregress.advisories.stated.launch import facts_of_file, facts_of_line, misspelt_keys
 from dsregress.cli.configured_job import WHERE, configured_packages
 from dsregress.cli.lines import print_note
-from dsregress.cli.named_files import STDIN, read_named
+from dsregress.cli.named_files import STDIN
 from dsregress.cli.options import JobOptions
+from dsregress.cli.package_files import packages_of_file
 from dsregress.config.settings import Settings
 from dsregress.config.variables import child_environment
 from dsregress.errors import NothingMeasured, UsageError
@@ -25,14 +25,12 @@ from dsregress.model import AXES
 from dsregress.probe.border.surroundings import ENVIRONMENT
 from dsregress.report.answers.audit_answer import conflict_notes
 from dsregress.versions import installed
-from dsregress.versions.declared_requirements import known_requirements, releases_within
+from dsregress.versions.declared_requirements import committed_releases, releases_within
 from dsregress.versions.installed import InstalledPackages
-from dsregress.versions.releases import known_releases, parsed_version, sorted_versions
+from dsregress.versions.releases import known_releases, parsed_version
 
 #: Packages whose presence is a fact of its own.
 _OPTIONAL = ("vllm", "pillow", "requests")
-
-PACKAGES_HINT = "name a requirements file, uv.lock or poetry.lock, or - for stdin"
 
 
 def stated_job(
@@ -97,8 +95,7 @@ def goal_release(package: str, spec: str, hint: str) -> str | None:
 def offline_releases(package: str) -> tuple[str, ...]:
     """Return the releases of a package that are known here, the oldest first: of one that is no axis, those of which
     requirements are, or else those that advisories name."""
-    known = known_releases(package) or sorted_versions(known_requirements().get(package, ()))
-    return known or tuple(known_versions(read_advisories(), package))
+    return committed_releases(package) or tuple(known_versions(read_advisories(), package))
 
 
 def releases_of_goal(
@@ -159,22 +156,6 @@ class FoundPackages:
             *(Fact(name=name, value=True, source=f"{self.where}: {name}") for name in present),
             *(Fact(name=name, value=False, source=f"{self.where}: no {name}") for name in absent),
         ]
-
-
-def packages_of_file(source: str, within: Sequence[str] = ()) -> InstalledPackages:
-    """Return the packages of a file, with those of the files of requirements that it includes, beside it. ``within``
-    are the files that include it. Raise UsageError."""
-    name = STDIN if source == "-" else source
-    parts = [installed.read_packages(read_named(source, hint=PACKAGES_HINT), name)]
-    for file in parts[0].included:
-        place = os.path.join(os.path.dirname(source), file)
-        if place in (*within, source):
-            continue
-        if os.path.exists(place):
-            parts.insert(0, packages_of_file(place, (*within, source)))
-        else:
-            print_note(f"{name}: {file} is not here, so that what it pins is not known")
-    return installed.merged_packages(parts)
 
 
 def packages_before(files: Sequence[str], branch: str, settings: Settings) -> InstalledPackages:

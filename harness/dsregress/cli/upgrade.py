@@ -16,9 +16,9 @@ from dsregress.advice import upgrade_judgement
 from dsregress.advice.gpus import Card
 from dsregress.advice.upgrade_judgement import Upgrade, UpgradeVerdict
 from dsregress.advisories.advisory import Advisory
-from dsregress.advisories.auditing import StatedJob, concerning
+from dsregress.advisories.auditing import StatedJob, faults_of_job
 from dsregress.advisories.job_facts import Fact
-from dsregress.advisories.matching import known_packages
+from dsregress.advisories.matching import known_packages, packages_of_advisory
 from dsregress.advisories.measured_jobs import reader_facts
 from dsregress.advisories.shipped import read_advisories
 from dsregress.advisories.upgrading import judge_upgrade
@@ -30,12 +30,12 @@ from dsregress.cli.measured_changes import measure_changes
 from dsregress.cli.named_cells import declared_scenario, workload_if_here
 from dsregress.cli.options import JobOptions, WorkloadOptions
 from dsregress.cli.output import note_problems, write_answer
+from dsregress.cli.package_files import packages_of_file
 from dsregress.cli.stated_jobs import (
     LATEST,
     FoundPackages,
     goal_release,
     kept_releases,
-    packages_of_file,
     releases_of_goal,
     stated_job,
     uses_deepspeed,
@@ -217,9 +217,10 @@ def _upgrade_answers(
     """Return the answers for each package: of the advisories, if they are about it or it cannot be installed, and of what
     was measured. ``together`` are all packages that change."""
     found = []
+    faults = () if together else faults_of_job(advisories, job.job)
     for one in upgrades:
         answer, new = None, job
-        concerned = () if together else concerning(advisories, job.job, one.package)
+        concerned = tuple(each for each in faults if one.package in packages_of_advisory(each.advisory))
         if one.package in together:
             new = job.going_to({one.package: one.target})
             answer = judge_upgrade(advisories, job.job, new.job, together)

@@ -72,9 +72,7 @@ def complete_choice(
     choice = pipeline.with_newest(settings, choice, installer)
     base = pipeline.plan_stacks(settings, choice, installer)
     lock = lock_of_stack(base.baseline, settings, installer)
-    if isinstance(
-        lock, NotInstalled
-    ):  # what the user added may go with what the project pins of the stack's own packages
+    if isinstance(lock, NotInstalled):  # what the user added may go with what the project pins of the stack's packages
         own = {name: version for name, version in base.baseline.versions.items() if name in AXES}
         lock = lock_of_stack(msgspec.structs.replace(base.baseline, versions=own), settings, installer)
     if isinstance(lock, NotInstalled):

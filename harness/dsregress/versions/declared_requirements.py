@@ -83,8 +83,7 @@ def _unsatisfied(requirement: Requirement, versions: Mapping[str, str], ranges: 
 
 def releases_within(package: str, bounds: str) -> list[str]:
     """Return the known final releases of a package within bounds, the oldest first."""
-    known = sorted_versions({*known_releases(package), *known_requirements().get(package, ())})
-    return list(SpecifierSet(bounds).filter(known))
+    return list(SpecifierSet(bounds).filter(committed_releases(package)))
 
 
 def _requirements_of(package: str, version: str) -> Iterator[tuple[str, bool]]:
@@ -118,7 +117,7 @@ def ending_releases(
     for other, ones in by_other.items():
         fitting = [
             release
-            for release in sorted_versions(_known_versions(other))
+            for release in committed_releases(other)
             if all(_satisfies(release, _requirement(one.requirement)) for one in ones)
         ]
         above = [release for release in fitting if Version(release) > Version(ones[0].other_version)]
@@ -130,7 +129,7 @@ def ending_releases(
 
 def _next_without_conflict(versions: Mapping[str, str], package: str) -> str:
     """Return the next newer release of a package that has no conflict with the rest; empty if there is none."""
-    for release in sorted_versions(_known_versions(package)):
+    for release in committed_releases(package):
         is_newer = Version(release) > Version(versions[package])
         if is_newer and not _is_among(package, conflicts_of({**versions, package: release})):
             return release
@@ -188,15 +187,17 @@ def _newest_fitting(
 ) -> str:
     """Return the newest release of a package, not above what it has and not below the old one, that neither requires another
     release of the rest nor is required to be another one; empty if there is none."""
-    for release in reversed(sorted_versions(_known_versions(package))):
+    for release in reversed(committed_releases(package)):
         is_between = Version(old.get(package, "0")) <= Version(release) <= Version(versions[package])
         if is_between and not _is_among(package, new_conflicts(old, {**versions, package: release}, ranges)):
             return release
     return ""
 
 
-def _known_versions(package: str) -> Sequence[str]:
-    return [*known_requirements().get(package, ())] or known_releases(package)
+def committed_releases(package: str) -> tuple[str, ...]:
+    """Return the committed final releases of a package, the oldest first: those of which requirements are known, or of a
+    package of which none are, all."""
+    return sorted_versions(known_requirements().get(package, ())) or known_releases(package)
 
 
 @functools.cache

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from dsregress.cli.configured_job import configured_workload, job_as_tried
+from dsregress.cli.configured_job import configured_packages, configured_workload, job_as_tried
 from dsregress.config.job import JobSettings
 from dsregress.config.settings import Settings, read_settings
 from dsregress.run.available_workloads import list_scenarios
@@ -40,6 +40,13 @@ def test_what_files_pin_stays_and_the_releases_are_named(settings: Settings) -> 
     assert (attempt.added, attempt.pinned) == (("datasets", "trl"), ("trl",))
     assert attempt.choice.versions == {"datasets": NEWEST_THAT_FITS, "trl": "1.16.0", "deepspeed": "0.16.8,latest"}
     assert attempt.choice.baseline == "0.16.8"
+
+
+def test_files_that_the_configured_one_includes_are_read_as_well(settings: Settings) -> None:
+    (settings.root / "requirements.txt").write_text("-r base.txt\ntransformers==4.57.6\n")
+    (settings.root / "base.txt").write_text("deepspeed==0.16.8\n")
+    (file, found), _ = configured_packages(settings)
+    assert (file, found.versions) == ("requirements.txt", {"deepspeed": "0.16.8", "transformers": "4.57.6"})
 
 
 def test_the_program_by_its_own_name_is_the_job(settings: Settings) -> None:
