@@ -43,8 +43,8 @@ def test_what_files_pin_stays_and_the_releases_are_named(settings: Settings) -> 
 
 
 def test_files_that_the_configured_one_includes_are_read_as_well(settings: Settings) -> None:
-    (settings.root / "requirements.txt").write_text("-r base.txt\ntransformers==4.57.6\n")
-    (settings.root / "base.txt").write_text("deepspeed==0.16.8\n")
+    Path(settings.root, "requirements.txt").write_text("-r base.txt\ntransformers==4.57.6\n")
+    Path(settings.root, "base.txt").write_text("deepspeed==0.16.8\n")
     (file, found), _ = configured_packages(settings)
     assert (file, found.versions) == ("requirements.txt", {"deepspeed": "0.16.8", "transformers": "4.57.6"})
 
