@@ -13,6 +13,7 @@ from dsregress.advisories.job_facts import Fact, OneOf, contradiction, merged_fa
 from dsregress.advisories.matching import known_packages, known_versions, parsed
 from dsregress.advisories.shipped import read_advisories
 from dsregress.advisories.stated.launch import facts_of_file, facts_of_line, misspelt_keys
+from dsregress.advisories.stated.model_configuration import facts_of_models
 from dsregress.cli.configured_job import WHERE, configured_packages
 from dsregress.cli.lines import print_note
 from dsregress.cli.named_files import STDIN
@@ -60,6 +61,7 @@ def stated_job(
         both = " and ".join(f"{one.name}={said_text(one.value)}" for one in found)
         raise UsageError(f"{both} exclude each other", where="--set", hint="state one of them")
     said = [*certain, *own]
+    read += facts_of_models([*read, *said], Path(job.program.folder) if job.program is not None else Path())
     facts, conflicts = merged_facts([*read, *more, *packages.facts], said)
     for line in conflict_notes(conflicts):
         print_note(line)

@@ -27,7 +27,7 @@ from packaging.version import Version
 from dsregress.config.toml_text import parsed_toml
 from dsregress.errors import UsageError
 from dsregress.probe.border.masking import without_secrets
-from dsregress.versions.pasted_versions import as_requirements
+from dsregress.versions.pasted_versions import CONDA_NAMES, as_requirements
 
 _FREEZE = "`pip freeze` prints what is installed"
 _NOT_PINNED, _OWN_CODE = "not pinned", "not a release"
@@ -270,10 +270,6 @@ def _packages_in_lock(text: str, file: str) -> InstalledPackages:
     return found.finished()
 
 
-#: conda's name -> the package's.
-_CONDA_NAMES = {"pytorch": "torch", "pytorch-cpu": "torch", "pytorch-gpu": "torch"}
-
-
 def _conda_environment(text: str, file: str) -> InstalledPackages:
     """Return the packages of a conda environment's YAML: ``pytorch=2.5.1=py3.11_cuda``, and those of its ``pip``."""
     try:
@@ -288,7 +284,7 @@ def _conda_environment(text: str, file: str) -> InstalledPackages:
             of_pip += one.get("pip", [])
             continue
         name, equals, version = one.rpartition("::")[2].partition("=")
-        name, version = _CONDA_NAMES.get(name.strip(), name.strip()), version.lstrip("=").partition("=")[0]
+        name, version = CONDA_NAMES.get(name.strip(), name.strip()), version.lstrip("=").partition("=")[0]
         if equals and re.fullmatch(r"\d+(\.\d+)+\w*", version) and not re.search(r"[<>!~]", one):
             found.add(name, version)
         else:

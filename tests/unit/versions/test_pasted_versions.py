@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from dsregress.versions.installed import read_packages
 
 PIP_LIST = b"""
@@ -38,6 +40,29 @@ def test_the_table_of_pip_list_is_read() -> None:
         "my-trainer": "0.1",
         "torch": "2.6.0",
     }
+
+
+CONDA_LIST = b"""# packages in environment at /opt/conda/envs/train:
+#
+# Name                    Version                   Build  Channel
+_libgcc_mutex             0.1                        main
+deepspeed                 0.16.8                   pypi_0    pypi
+python                    3.11.9               h955ad1f_0
+pytorch                   2.6.0           py3.11_cuda12.4_cudnn9.1.0_0    pytorch
+"""
+
+CONDA_EXPORT = b"""# This file may be used to create an environment using:
+# $ conda create --name <env> --file <this file>
+_libgcc_mutex=0.1=main
+deepspeed=0.16.8=pypi_0
+python=3.11.9=h955ad1f_0
+pytorch=2.6.0=py3.11_cuda12.4_cudnn9.1.0_0
+"""
+
+
+@pytest.mark.parametrize("text", [CONDA_LIST, CONDA_EXPORT])
+def test_both_forms_of_conda_list_are_read(text: bytes) -> None:
+    assert read_packages(text, "list.txt").versions == {"deepspeed": "0.16.8", "torch": "2.6.0"}
 
 
 def test_the_block_of_transformers_is_read() -> None:

@@ -38,8 +38,8 @@ def facts_of_run(trained: Collection[str], detail: Detail) -> Iterator[Fact]:
     if isinstance(settings, dict):
         yield Fact(name="trainer", value=True, source=f"{RUN}: a Trainer runs it")
         yield from facts_of_trainer(Document(settings, RUN))
-    if "model.model_type" in detail.configuration:
-        yield Fact(name="transformers_model", value=True, source=f"{RUN}: model.model_type")
+    if kind := detail.configuration.get("model.model_type"):
+        yield Fact(name="model_type", value=str(kind), source=f"{RUN}: model.model_type")
     if isinstance(tied := detail.configuration.get("model.tie_word_embeddings"), bool):
         yield Fact(name="tied_embeddings", value=tied, source=f"{RUN}: model.tie_word_embeddings")
     yield from _adapters(trained)
