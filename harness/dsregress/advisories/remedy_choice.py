@@ -54,11 +54,12 @@ def is_another_job(remedy: Remedy) -> bool:
 
 
 class _Brought(IntEnum):
-    """A fault that a job has not yet."""
+    """The worst that a job gets."""
 
     NOTHING = 0
-    MAYBE_GRAVE = 1  #: one that may concern it, and would be grave
-    FAULT = 2
+    MAYBE_GRAVE = 1  #: a fault that may concern it, and would be grave
+    CHANGE = 2  #: a default that changed, which can be set
+    FAULT = 3
 
 
 def ending_remedies(one: Matched, job: KnownJob, old: KnownJob | None = None) -> tuple[Remedy, ...]:
@@ -80,16 +81,19 @@ class RemedyChoice:
         self._before = {one.advisory.id: one for one in match_advisories(advisories, job)}
 
     def chosen(self, one: Matched, ending: Iterable[Remedy]) -> tuple[Remedy, ...]:
-        """Return the remedies to name, of those that end a problem; those that bring the job another fault come last."""
-        found: list[tuple[bool, Remedy]] = []
+        """Return the remedies to name, of those that end a problem: those that bring the job nothing first, and those that
+        bring it another fault only if there are no others."""
+        found: list[tuple[_Brought, Remedy]] = []
         for remedy in ending:
             best, brought = remedy, self._brought(remedy)
             for newer in _newer(self._advisories, remedy) if brought else ():
                 if _ends(one.advisory, newer, self._job) and (less := self._brought(newer)) < brought:
                     best, brought = newer, less
             if not any(_is_same(best, each) for _, each in found):
-                found.append((brought is _Brought.FAULT, best))
-        return tuple(remedy for _, remedy in sorted(found, key=lambda each: each[0]))
+                found.append((brought, best))
+        is_sound = any(brought < _Brought.FAULT for brought, _ in found)
+        kept = [each for each in found if not is_sound or each[0] < _Brought.FAULT]
+        return tuple(remedy for _, remedy in sorted(kept, key=lambda each: each[0] >= _Brought.CHANGE))
 
     def advised(self, one: Matched) -> Matched:
         """Return an advisory that concerns the job with its remedies for it, whatever release they take."""
@@ -108,8 +112,9 @@ class RemedyChoice:
     def _brought(self, remedy: Remedy) -> _Brought:
         """Return the worst that a remedy brings the job."""
         new = list(self._newly_matched(remedy))
-        if any(one.match is Match.CONCERNED for one in new):
-            return _Brought.FAULT
+        concerned = [one.advisory for one in new if one.match is Match.CONCERNED]
+        if concerned:
+            return _Brought.FAULT if any(one.ruling is Ruling.FAULT for one in concerned) else _Brought.CHANGE
         return _Brought.MAYBE_GRAVE if any(_may_be_grave(one) for one in new) else _Brought.NOTHING
 
     def _newly_matched(self, remedy: Remedy) -> Iterator[Matched]:

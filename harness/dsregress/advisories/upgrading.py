@@ -27,6 +27,7 @@ from dsregress.advisories.matching import (
     packages_of_advisory,
     parsed,
 )
+from dsregress.advisories.oldest_run import older_than_run
 from dsregress.advisories.remedy_choice import (
     Arising,
     RemedyChoice,
@@ -94,6 +95,7 @@ class UpgradeAnswer(msgspec.Struct, frozen=True, kw_only=True):
     costs: tuple[Matched, ...] = ()
     skipped: tuple[Skipped, ...] = ()
     uncovered: tuple[str, ...] = ()  #: packages that change, and that no advisory is about for such a job
+    older_than_run: tuple[str, ...] = ()  #: releases that the job keeps, beside which nothing was run: "torch 2.1.2"
     ungrounded: tuple[str, ...] = ()  #: packages that change, all that is known of which depends on what was not stated
 
 
@@ -206,6 +208,7 @@ def _judged(
         changes=tuple(one for one in others if not is_cost(one.advisory)),
         costs=tuple(one for one in others if is_cost(one.advisory)),
         uncovered=uncovered,
+        older_than_run=tuple(older_than_run(new.versions)) if changed else (),
         ungrounded=tuple(name for name in changed if coverage[name] is Match.DEPENDS),
     )
 
@@ -315,8 +318,9 @@ def _instead(
     advisories: Sequence[Advisory], old: KnownJob, new: KnownJob, answer: UpgradeAnswer
 ) -> tuple[dict[str, str], tuple[SetBefore, ...]]:
     """Return the nearest release to which an upgrade is advised, with its conditions: newer ones first, then those between
-    the two, of either those without a condition."""
+    the two, of either those without a condition. It is known to be free of what is against the upgrade."""
     before = match_advisories(advisories, old)
+    against = [one.advisory for one in answer.against]
     for package in _changed_packages(old, new, answer):
         target = parsed(new.versions[package])
         start = parsed(old.versions[package]) if package in old.versions else target
@@ -326,8 +330,10 @@ def _instead(
         for side in (newer, between[::-1]):
             answers: dict[Verdict, tuple[str, UpgradeAnswer]] = {}
             for version in side:
-                tried = _judged(advisories, old, new.changed(versions={package: version}), before)
-                if not any(ends_the_job(one.advisory) for one in tried.kept):
+                job = new.changed(versions={package: version})
+                tried = _judged(advisories, old, job, before)
+                is_free = all(one.match is Match.FREE for one in match_advisories(against, job))
+                if is_free and not any(ends_the_job(one.advisory) for one in tried.kept):
                     answers.setdefault(tried.verdict, (version, tried))
             for verdict in (Verdict.YES, Verdict.IF_SET):
                 if verdict in answers:

@@ -92,10 +92,12 @@ def _not_run_text(answer: UpgradeAnswer) -> str:
 
 
 def _about_none(answer: UpgradeAnswer) -> str:
-    """Return the packages that no advisory is about, or is known to be about: ``; no advisory is about peft for a job like
-    this``; empty if there are none."""
+    """Return the packages that no advisory is about, or is known to be about, or beside which nothing was run: ``; no
+    advisory is about peft for a job like this``; empty if there are none."""
     if answer.uncovered:
         return f"; {uncovered_text(answer)}"
+    if answer.older_than_run:
+        return f"; nothing was run with {listing(answer.older_than_run, _MOST_UNCOVERED)}"
     told = {name for one in (*answer.gained, *answer.kept) for name in packages_of_advisory(one.advisory)}
     untold = [name for name in answer.ungrounded if name not in told]
     if untold and not answer.not_run and not open_questions(answer):
@@ -165,7 +167,7 @@ def _assent(answer: UpgradeAnswer) -> str:
 
 
 def _rests_on_less(answer: UpgradeAnswer) -> bool:
-    return bool(answer.not_run or answer.uncovered or answer.ungrounded)
+    return bool(answer.not_run or answer.uncovered or answer.ungrounded or answer.older_than_run)
 
 
 def _first_title(found: Sequence[Matched]) -> str:

@@ -6,13 +6,14 @@ from collections.abc import Iterable
 
 from dsregress.advice.diagnosis.crash import Crash
 from dsregress.advisories.advisory import Advisory, AdvisoryKind, RaisedError
-from dsregress.advisories.job_facts import OneOf
+from dsregress.advisories.job_facts import Fact, OneOf, merged_facts
 from dsregress.advisories.matching import (
     FRAMEWORKS,
     KnownJob,
     Match,
     Matched,
     match_advisory,
+    match_facts,
     packages_of_advisory,
 )
 from dsregress.advisories.raised_errors import has_message, is_telling
@@ -67,6 +68,26 @@ def is_raised(crash: Crash, error: RaisedError, advisory: Advisory, job: KnownJo
     if error.file and crash.frames:
         return any(frame.file.startswith(error.file) for frame in crash.frames)
     return is_telling(error)
+
+
+def goes_through(crash: Crash, advisory: Advisory) -> bool:
+    """Return True unless a crash has a traceback that misses the packages that an advisory is about: another fault can have
+    the same message."""
+    if not crash.frames:
+        return True
+    seen = {frame.package for frame in crash.frames}
+    if any(
+        "deepspeed" in frame.file for frame in crash.frames
+    ):  # accelerate's and transformers' parts for it are so named
+        seen.add("deepspeed")
+    of_deepspeed = {"deepspeed"} if _takes_deepspeed(advisory) else seen
+    return not seen.isdisjoint(one.package for one in advisory.ranges) and not seen.isdisjoint(of_deepspeed)
+
+
+def _takes_deepspeed(advisory: Advisory) -> bool:
+    facts, _ = merged_facts([Fact(name="deepspeed", value=False, source="")])
+    without = KnownJob(versions={}, facts={name: fact.value for name, fact in facts.items()})
+    return match_facts(advisory, without) is Match.FREE
 
 
 def _ran_out_on_card(crash: Crash) -> bool:

@@ -10,6 +10,7 @@ import msgspec
 from dsregress.advice.diagnosis.crash import Crash
 from dsregress.advice.diagnosis.diagnosis import Diagnosis
 from dsregress.advice.diagnosis.failures import MatchedProblem
+from dsregress.advice.diagnosis.known_errors import goes_through
 from dsregress.advice.diagnosis.out_of_memory import MemoryMessage
 from dsregress.advice.diagnosis.tensor_sizes import LEAST_BYTES, SizeMatch
 from dsregress.advisories.advisory import Advisory
@@ -261,7 +262,10 @@ def _matched_problem(answer: Diagnosis, one: MatchedProblem) -> Iterator[Text]:
 
 def _advisory_lines(answer: Diagnosis, one: Matched) -> Iterator[Text]:
     advisory = one.advisory
-    if answer.crash.memory is not None or one.match is Match.UNKNOWN:
+    is_unsure = (
+        answer.crash.memory is not None or one.match is Match.UNKNOWN or not goes_through(answer.crash, advisory)
+    )
+    if is_unsure:
         yield message("it may be {advisory}: {title}", advisory=advisory.id, title=advisory.title)
     else:
         yield message("it is known as {advisory}: {title}", advisory=advisory.id, title=advisory.title)

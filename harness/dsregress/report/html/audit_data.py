@@ -11,6 +11,7 @@ from dsregress.advisories.advisory import Advisory, AdvisoryKind, FactCondition,
 from dsregress.advisories.effects import decides, ends_the_job, is_cost, is_grave
 from dsregress.advisories.job_facts import COMMON_FACTS, CONSEQUENCES, FACTS, STAND_INS, OneOf
 from dsregress.advisories.matching import FRAMEWORKS, condition_text, known_packages
+from dsregress.advisories.oldest_run import oldest_run
 from dsregress.advisories.remedy_choice import is_another_job
 from dsregress.model import AXES
 from dsregress.report import urls
@@ -42,6 +43,7 @@ def audit_data(advisories: Sequence[Advisory]) -> dict[str, Any]:
         "packages": sorted(known_packages(used)),
         "axes": AXES,
         "requirements": known_requirements(),
+        "oldest_run": oldest_run(),
         "bounds": msgspec.to_builtins(UNDECLARED),
         "releases": {name: known_releases(name) for name in AXES if name not in known_requirements()},
     }

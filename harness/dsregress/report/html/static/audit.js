@@ -243,7 +243,8 @@ globalThis.dsregressAudit = (() => {
   // 2: it brings the job another fault; 1: it may bring a grave one
   const broughtBy = (data, job, remedy, before) => {
     const brought = matchAll(data, withRemedy(data, job, remedy)).filter((one) => one.advisory.decides && isNew(one, before));
-    if (brought.some((one) => one.match === "concerned")) return 2;
+    const concerned = brought.filter((one) => one.match === "concerned");
+    if (concerned.length) return concerned.some((one) => one.advisory.is_fault) ? 3 : 2;
     const isCommon = (one) => !one.packages.length && one.open.every((each) => data.common.includes(each.fact));
     return brought.some((one) => one.match === "depends" && one.advisory.is_grave && isCommon(one)) ? 1 : 0;
   };
@@ -263,9 +264,10 @@ globalThis.dsregressAudit = (() => {
         const less = isEnding(data, one.advisory, job, newer) ? broughtBy(data, job, newer, before) : brought;
         if (less < brought) [best, brought] = [newer, less];
       }
-      return { best, isLast: brought === 2 };
+      return { best, brought };
     }).filter((one, at, all) => all.findIndex((each) => isSame(each.best, one.best)) === at);
-    return [...found.filter((each) => !each.isLast), ...found.filter((each) => each.isLast)].map((each) => each.best);
+    const sound = found.some((each) => each.brought < 3) ? found.filter((each) => each.brought < 3) : found;
+    return [...sound.filter((each) => each.brought < 2), ...sound.filter((each) => each.brought >= 2)].map((each) => each.best);
   };
   const knownVersions = (advisories, name) => {
     const ranges = advisories.flatMap((one) => one.ranges).filter((one) => one.package === name);
@@ -275,6 +277,11 @@ globalThis.dsregressAudit = (() => {
     const known = knownVersions(data.advisories, name);
     return old.versions[name] !== version && known.length > 0 && compared(version, known.at(-1)) > 0;
   });
+  const olderThanRun = (data, versions) => {
+    const minor = (version) => parsed(version)[0].slice(0, 2).join(".");
+    const isOlder = ([name, oldest]) => name in versions && compared(minor(versions[name]), minor(oldest)) < 0;
+    return Object.entries(data.oldest_run).filter(isOlder).map(([name]) => `${name} ${versions[name]}`);
+  };
   const coverage = (data, job, name) => {
     const about = data.advisories.filter((one) => packagesOf(one).includes(name));
     const found = about.map((one) => (one.conditions.length ? matchFacts(data, one, job) : "depends"));
@@ -323,6 +330,7 @@ globalThis.dsregressAudit = (() => {
       keptOpen: after.filter((one) => one.match === "depends" && before.get(one.advisory.id).match === "depends" && one.advisory.decides && one.advisory.is_grave),
       unknown,
       uncovered,
+      olderThanRun: moved.length ? olderThanRun(data, now.versions) : [],
       ungrounded: moved.filter((name, at) => covers[at] === "depends"),
       notRun: after.filter((one) => one.advisory.decides && isNewlyUnknown(one, before)),
       depends,
@@ -344,7 +352,9 @@ globalThis.dsregressAudit = (() => {
       const newer = known.filter((one) => compared(one, target) > 0 && compared(one, start) !== 0);
       const between = known.filter((one) => compared(start, one) < 0 && compared(one, target) < 0).reverse();
       for (const side of [newer, between]) {
-        const answers = side.map((version) => [version, judged(data, old, changed(data, now, { [name]: version }), before)])
+        const isFree = (job) => answer.against.every((one) => matched(data, one.advisory, job).match === "free");
+        const answers = side.map((version) => [version, changed(data, now, { [name]: version })]).filter(([, job]) => isFree(job))
+          .map(([version, job]) => [version, judged(data, old, job, before)])
           .filter(([, tried]) => !tried.kept.some((one) => one.advisory.ends_the_job));
         const found = ["yes", "if set"].map((verdict) => answers.find(([, tried]) => tried.verdict === verdict)).find(Boolean);
         if (found) return [{ [name]: found[0] }, found[1].conditions];
@@ -406,9 +416,10 @@ globalThis.dsregressAudit = (() => {
     return named.slice(0, named.reduce((length, one) => length + one.text.length, 0) <= 80 ? 2 : 1);
   };
   const notAbout = (packages) => `no advisory is about ${listing(packages, 3)} for a job like this`;
-  const restsOnLess = (answer) => answer.notRun.length + answer.uncovered.length + answer.ungrounded.length > 0;
+  const restsOnLess = (answer) => answer.notRun.length + answer.uncovered.length + answer.ungrounded.length + answer.olderThanRun.length > 0;
   const aboutNone = (answer) => {
     if (answer.uncovered.length) return `; ${notAbout(answer.uncovered)}`;
+    if (answer.olderThanRun.length) return `; nothing was run with ${listing(answer.olderThanRun, 3)}`;
     const told = new Set([...answer.gained, ...answer.kept].flatMap((one) => packagesOf(one.advisory)));
     const untold = answer.ungrounded.filter((name) => !told.has(name));
     if (!untold.length || answer.notRun.length || answer.questions.length) return "";
