@@ -9,7 +9,7 @@ import msgspec
 from dsregress.advisories.advisory import Advisory, AdvisoryKind, FactCondition, Ruling
 from dsregress.advisories.effects import decides, is_cost
 from dsregress.advisories.job_facts import COMMON_FACTS, Conflict, Fact
-from dsregress.advisories.matching import KnownJob, Match, Matched, condition_text, match_advisories
+from dsregress.advisories.matching import KnownJob, Match, Matched, condition_text, match_advisories, match_facts
 from dsregress.advisories.remedy_choice import Arising, RemedyChoice, ending_without_faults
 from dsregress.versions.declared_requirements import ReleaseConflict, conflicts_of
 
@@ -64,6 +64,9 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
     costs: tuple[Matched, ...]
     questions: tuple[Question, ...]
     unknown: tuple[Matched, ...]
+    unrun_releases: tuple[
+        Matched, ...
+    ]  #: of `unknown`, those of which the job has all that they need but a release that was run
     free: int
     ignored: tuple[str, ...] = ()  #: ids that concern it and are left out
     conflicts: tuple[ReleaseConflict, ...] = ()  #: between releases that it has
@@ -82,6 +85,7 @@ def audit_job(advisories: Sequence[Advisory], job: KnownJob, ignored: Collection
     concerned = [one for one in shown if one.match is Match.CONCERNED]
     choice = RemedyChoice(advisories, job)
     told = tuple(choice.advised(one) for one in concerned if decides(one.advisory))
+    unknown = tuple(one for one in shown if one.match is Match.UNKNOWN and decides(one.advisory))
     arising = choice.arising(remedy for one in told for remedy in one.remedies)
     others = [one for one in concerned if not decides(one.advisory)]
     return Audit(
@@ -91,12 +95,17 @@ def audit_job(advisories: Sequence[Advisory], job: KnownJob, ignored: Collection
         notes=tuple(one for one in others if not is_cost(one.advisory)),
         costs=tuple(one for one in others if is_cost(one.advisory)),
         questions=asked(one for one in shown if one.match is Match.DEPENDS and decides(one.advisory)),
-        unknown=tuple(one for one in shown if one.match is Match.UNKNOWN and decides(one.advisory)),
+        unknown=unknown,
+        unrun_releases=tuple(one for one in unknown if _has_all_facts(one.advisory, job)),
         free=sum(one.match is Match.FREE for one in shown),
         ignored=tuple(one.advisory.id for one in matched if one.advisory.id in ignored and one.match is not Match.FREE),
         conflicts=(conflicts := conflicts_of(job.versions, job.ranges)),
         ending=ending_without_faults(advisories, conflicts, job, job),
     )
+
+
+def _has_all_facts(advisory: Advisory, job: KnownJob) -> bool:
+    return bool(advisory.conditions) and match_facts(advisory, job) is Match.CONCERNED
 
 
 def faults_of_job(advisories: Sequence[Advisory], job: KnownJob) -> tuple[Matched, ...]:

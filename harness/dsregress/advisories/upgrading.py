@@ -75,6 +75,7 @@ class UpgradeAnswer(msgspec.Struct, frozen=True, kw_only=True):
     conflicts: tuple[ReleaseConflict, ...] = ()  #: between releases that the upgrade brings together
     ending: Mapping[str, str] = {}  #: package -> the release that ends these conflicts; empty unless all can be ended
     kept_conflicts: tuple[ReleaseConflict, ...] = ()  #: of both jobs
+    only_with: tuple[str, ...] = ()  #: packages that change together with it, and that have to
     unknown_requirements: tuple[str, ...] = ()  #: releases of which it is not known what they require of the others
     conditions: tuple[SetBefore, ...] = ()
     arising: tuple[Arising, ...] = ()
@@ -195,6 +196,17 @@ def _judged(
         ),
         against=tuple(against),
         conflicts=tuple(conflicts),
+        only_with=tuple(
+            sorted(
+                {
+                    name
+                    for one in arising
+                    if one not in conflicts
+                    for name in (one.package, one.other)
+                    if name not in changed
+                }
+            )
+        ),
         kept_conflicts=tuple(one for one in conflicts_of(new.versions, new.ranges) if one not in arising),
         unknown_requirements=unknown_requirements(new.versions) if changed else (),
         conditions=tuple(conditions),

@@ -134,7 +134,8 @@ def _verdict_text(answer: UpgradeAnswer, old: StatedJob, new: StatedJob) -> str:
     if answer.verdict is Verdict.UNKNOWN:
         settings = _to_set(answer.conditions)
         return f"{_unknown_text(answer, old, new)}{f'; in any case {settings}' if settings else ''}"
-    return f"{_assent(answer)}{provisos_text(answer)}"
+    others = f", only together with {enumeration(answer.only_with)}" if answer.only_with else ""
+    return f"{_assent(answer)}{others}{provisos_text(answer)}"
 
 
 def _unknown_text(answer: UpgradeAnswer, old: StatedJob, new: StatedJob) -> str:

@@ -52,7 +52,8 @@ def audit_text(audit: Audit, job: StatedJob) -> str:
         [*_arising_lines(audit.arising)],
         [*_also(audit)],
         [*_question_lines(audit.questions)],
-        [*_closing(audit, job)],
+        [*_unknown_lines(audit.unrun_releases, ())],
+        [*_closing(audit, job, len(audit.unrun_releases))],
     ]
     return _joined(sections)
 
