@@ -154,7 +154,7 @@ the traceback:
   first in a framework: torch/optim/lr_scheduler.py:296 in _update_lr
 
 known:
-  it is known as DSR-2026-0015: LoRA with Trainer under DeepSpeed ends in torch's schedule: zip() argument 2 is longer
+  it may be DSR-2026-0015: LoRA with Trainer under DeepSpeed ends in torch's schedule: zip() argument 2 is longer
     in torch since 2.10.0 with transformers 4.46.3 until 5.2.0
     if: adapters, DeepSpeed, transformers' Trainer, no `scheduler` in the DeepSpeed configuration
     remedy: use torch 2.9.1; or put a `scheduler` into the DeepSpeed configuration; or use transformers 5.2.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from dsregress.advice.diagnosis.crash import Crash
@@ -71,11 +72,12 @@ def is_raised(crash: Crash, error: RaisedError, advisory: Advisory, job: KnownJo
 
 
 def goes_through(crash: Crash, advisory: Advisory) -> bool:
-    """Return True unless a crash has a traceback that misses the packages that an advisory is about: another fault can have
-    the same message."""
+    """Return True unless a crash has a traceback that misses the packages that an advisory is about, and that its message
+    does not name: another fault can have the same message."""
     if not crash.frames:
         return True
-    seen = {frame.package for frame in crash.frames}
+    words = frozenset(re.findall(r"[a-z_]\w*", crash.message.lower()))
+    seen = {frame.package for frame in crash.frames} | words
     if any(
         "deepspeed" in frame.file for frame in crash.frames
     ):  # accelerate's and transformers' parts for it are so named
@@ -86,7 +88,8 @@ def goes_through(crash: Crash, advisory: Advisory) -> bool:
 
 def _takes_deepspeed(advisory: Advisory) -> bool:
     facts, _ = merged_facts([Fact(name="deepspeed", value=False, source="")])
-    without = KnownJob(versions={}, facts={name: fact.value for name, fact in facts.items()})
+    values = {name: fact.value for name, fact in facts.items()}
+    without = KnownJob(versions={}, facts={**values, "framework": OneOf(FRAMEWORKS)})
     return match_facts(advisory, without) is Match.FREE
 
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from dsregress.advice.diagnosis.crash import Crash, read_crash
-from dsregress.advice.diagnosis.known_errors import matching_advisories
+from dsregress.advice.diagnosis.known_errors import goes_through, matching_advisories
 from dsregress.advisories.advisory import AdvisoryKind, RaisedError
 from dsregress.advisories.auditing import audit_job
 from dsregress.advisories.matching import Matched
@@ -86,3 +86,23 @@ def test_a_crash_of_which_an_audit_warns_is_known_by_the_same_advisory(question:
         for error in one.advisory.raises:
             if error.message:
                 assert known(error, dict(new.versions)) == (one.advisory.id,)
+
+
+@pytest.mark.parametrize(
+    ("files", "is_through"),
+    [
+        (["torch/optim/lr_scheduler.py"], False),  # the fault is LoRA's under DeepSpeed
+        (["transformers/trainer.py", "torch/optim/lr_scheduler.py"], False),
+        (["transformers/trainer.py", "deepspeed/runtime/engine.py", "torch/optim/lr_scheduler.py"], True),
+        (["accelerate/utils/deepspeed.py", "torch/optim/lr_scheduler.py"], True),
+        (["deepspeed/runtime/engine.py"], False),  # and the error is torch's
+        ([], True),  # a message alone misses nothing
+    ],
+)
+def test_a_traceback_goes_through_the_packages_that_an_advisory_is_about(files: list[str], is_through: bool) -> None:
+    frames = "".join(f'  File "/v/site-packages/{file}", line 1, in f\n' for file in files)
+    head = f"Traceback (most recent call last):\n{frames}" if files else ""
+    crash = read_crash(f"{head}ValueError: zip() argument 2 is longer than argument 1\n")
+    assert crash is not None
+    (advisory,) = (one for one in read_advisories() if one.id == "DSR-2026-0015")
+    assert goes_through(crash, advisory) is is_through
