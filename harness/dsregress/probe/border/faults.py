@@ -154,7 +154,7 @@ def detail_of(error: BaseException) -> str:
 def _package_called(error: BaseException) -> str:
     try:
         return package_called(error)
-    except Exception:  # it looks at objects of others, which may raise anything
+    except (AttributeError, TypeError, ValueError, KeyError):  # of objects that answer for others
         return ""
 
 

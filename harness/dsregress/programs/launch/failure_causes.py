@@ -242,7 +242,7 @@ def _of_unknown_rows(error: Exception, program: LaunchedProgram) -> Exception | 
     """Explain an error due to guessed columns. Note the missing one, or the one too many, so that the cell is retried."""
     sources, arguments = _sources(program.start), program.line.arguments
     if column := more_columns.missed_column(error, sources, arguments):
-        more_columns.note_column(program.run_folder, column)
+        more_columns.note_columns(program.run_folder, [column, *more_columns.others_of_its_row(column, sources)])
     elif column := more_columns.surplus_column(error, sources, arguments):
         more_columns.note_surplus(program.run_folder, column)
     if column or more_columns.does_not_suit(error):
