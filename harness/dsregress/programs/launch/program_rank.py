@@ -37,6 +37,7 @@ from dsregress.programs.world.absent_servers import WaitsInVain
 from dsregress.programs.world.ended_threads import ended_threads
 from dsregress.programs.world.process_pools import capped_pools
 from dsregress.programs.world.program_errors import CannotRun, ProgramError
+from dsregress.programs.world.resource_errors import NotHere
 from dsregress.programs.world.terminal_size import usual_terminal
 from vgpu.process_start import RANK_VARIABLES, command_line
 from vgpu.replacing import attribute, variables, working_folder
@@ -88,6 +89,7 @@ def run_program(parameters: Mapping[str, object], source: str, measuring: Run) -
                 made_up=given.made_up,
             )
             random_state.seed_program()
+            NotHere.said.clear()  # of what this process was forked from
             measuring.begin(lambda: _check_shrunk(given.weights, program.name) if program.is_tiny else None)
             try:
                 with measuring.watch, _exits_explained(lambda: given.last.line, program.name, given.others):
