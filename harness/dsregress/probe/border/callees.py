@@ -91,7 +91,7 @@ def _called_object(frame: types.FrameType, line: int, name: str) -> object:
     """Return the object that a frame's statement called under ``name``; None if that cannot be told without calling
     anything."""
     for expression in _calls(frame.f_code.co_filename, line):
-        if (found := _refusing(_value_in_frame(expression, frame), name)) is not None:
+        if (found := _refusing(value_in_frame(expression, frame), name)) is not None:
             return found
     return None
 
@@ -114,13 +114,13 @@ def _calls(file: str, line: int) -> Iterator[ast.expr]:
             yield node.func
 
 
-def _value_in_frame(expression: ast.expr, frame: types.FrameType) -> object:
+def value_in_frame(expression: ast.expr, frame: types.FrameType) -> object:
     """Return the value of a name, or of an attribute of one; None without one."""
     if isinstance(expression, ast.Name):
         scopes: tuple[Mapping[str, Any], ...] = (frame.f_locals, frame.f_globals, frame.f_builtins)
         return next((scope[expression.id] for scope in scopes if expression.id in scope), None)
     if isinstance(expression, ast.Attribute):
-        owner = _value_in_frame(expression.value, frame)
+        owner = value_in_frame(expression.value, frame)
         try:
             return None if owner is None else getattr(owner, expression.attr, None)
         except Exception:  # a property of a framework's object may raise anything
