@@ -25,6 +25,16 @@ _SIZED = re.compile(
 def known_model_name(name: str) -> str | None:
     """Return the known model that a name means: itself, or the one that it mirrors or was fine-tuned from; None if there is
     none. Case does not matter, as on the hub."""
+    return _published(name) or _called_after(name)
+
+
+def is_called_after_another(name: str) -> bool:
+    """Return True for a model of which only its name says from which known one it was fine-tuned."""
+    return _published(name) is None and _called_after(name) is not None
+
+
+def _published(name: str) -> str | None:
+    """Return the known model that a name means by the tables or by its publisher; None if there is none."""
     given = name.lower()
     by_lower = _by_lower()
     if given in by_lower:
@@ -35,13 +45,14 @@ def known_model_name(name: str) -> str | None:
             if lower.rpartition("/")[2] == short:
                 return full
     listed = (base for pattern, base in fine_tuned().items() if fnmatch.fnmatchcase(given, pattern.lower()))
-    return next(listed, None) or _called_after(organisation, short)
+    return next(listed, None)
 
 
-def _called_after(organisation: str, short: str) -> str | None:
+def _called_after(name: str) -> str | None:
     """Return the known model whose name a model's own begins with, as people call what they fine-tuned:
     ``me/Llama-3.2-1B-Instruct-cold-start``; None if the rest of it says that its shapes are others, or its publisher is that
     model's own, who calls other models so too (``whisper-large-v3-turbo``)."""
+    organisation, _, short = name.lower().partition("/")
     bases = [lower for lower in _by_lower() if _begins_with(short, lower.rpartition("/")[2])]
     if any(lower.partition("/")[0] == organisation for lower in bases):
         return None

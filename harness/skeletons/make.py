@@ -19,7 +19,7 @@ from skeletons import (
     tiny,
     tokenizer,
 )
-from skeletons.hub_names import known_model_name
+from skeletons.hub_names import is_called_after_another, known_model_name
 from skeletons.known_models import known_models
 from skeletons.maker_answer import SkeletonFile
 from skeletons.safetensors import StoredTensor
@@ -71,10 +71,13 @@ def skeleton_source(what: str) -> SkeletonSource:
             f"Qwen/Qwen2.5-7B, meta-llama/Llama-3.1-8B, gpt2"
         )
     model = known_models()[name]
+    family = tokenizer_families()[model.tokenizer] if model.tokenizer else None
+    if family is not None and is_called_after_another(what):
+        family = padding_family(family)
     # Without a release in it, transformers 4.57 takes any tokenizer for one of Mistral's that needs mending, and warns.
     return SkeletonSource(
         {**model.config, "transformers_version": "4.40.0"},
-        tokenizer_families()[model.tokenizer] if model.tokenizer else None,
+        family,
         preprocessor=model.preprocessor,
         processor=model.processor,
     )
@@ -172,6 +175,12 @@ def fitting_family(config: dict[str, Any]) -> TokenizerFamily:
         pad=special.get(named.get("pad", -1), ""),
         chat_template=chat_template("plain-chat"),
     )
+
+
+def padding_family(family: TokenizerFamily) -> TokenizerFamily:
+    """Return the family with a token for padding: batches need one, so that trainers set and save it, mostly the last one of
+    a text, where the model that they began with has none."""
+    return dataclasses.replace(family, pad=family.pad or family.eos)
 
 
 def small_family(family: TokenizerFamily) -> tuple[TokenizerFamily, dict[int, int]]:

@@ -148,6 +148,21 @@ def test_a_mirror_or_a_fine_tuned_model_has_the_shapes_of_its_original(name: str
     assert hub_names.known_model_name(name) == meant
 
 
+@pytest.mark.parametrize(
+    ("name", "pads"),
+    [
+        ("meta-llama/Llama-3.2-1B-Instruct", ""),  # published without a token for padding
+        ("unsloth/Llama-3.2-1B-Instruct", ""),
+        ("me/Llama-3.2-1B-Instruct-cold-start-ft2", "<|eot_id|>"),
+        ("me/Qwen2.5-7B-Instruct-v2", "<|endoftext|>"),  # as the model that it was fine-tuned from
+    ],
+)
+def test_a_model_that_is_called_after_another_can_pad_its_batches(name: str, pads: str) -> None:
+    family = make.skeleton_source(name).family
+    assert family is not None
+    assert family.pad == pads
+
+
 def test_every_fine_tuned_model_names_a_known_one() -> None:
     assert set(hub_names.fine_tuned().values()) <= set(known_models())
 

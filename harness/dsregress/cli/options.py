@@ -32,6 +32,7 @@ from dsregress.run.shell_launches import Launch, SeveralLaunches, launch_of_shel
 from dsregress.versions import stack_plans
 from dsregress.wording import workload_words
 from dsregress.wording.language import ENGLISH, LANGUAGES
+from dsregress.wording.quantities import listing
 
 if TYPE_CHECKING:
     from dsregress.run.pipeline import Choice
@@ -379,7 +380,7 @@ def workload_options(command: _Command) -> _Command:
 
 def _given_program(*, line: str | None, ranks: int | None = None, **options: Any) -> Program | None:
     launch = _launch(line or "")
-    given = Program(line=launch.line, folder=launch.folder, ranks=ranks, **options)
+    given = Program(line=launch.line, folder=launch.folder, ranks=ranks, written=launch.written, **options)
     if line is not None:
         return given
     if given.set_options:
@@ -411,6 +412,9 @@ def _launch(line: str) -> Launch:
         launch = first
     where = f" in {os.path.relpath(launch.folder, folder)}" if launch.folder != str(folder) else ""
     print_note(f"--program starts{where}: {masked_launch_line(launch.line)}")
+    if launch.written:
+        names = [name for name, _ in launch.written]
+        print_note(f"its script writes {listing(names, 5)}, which each run finds")
     if launch.empty:
         print_note(f"left out, as no variable fills it: {' '.join(launch.empty)}; --ranks N sets the number of ranks")
     return launch

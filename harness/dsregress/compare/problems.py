@@ -27,7 +27,8 @@ from dsregress.compare.failed_imports import failed_import, is_not_loaded
 from dsregress.compare.finding_groups import gravity, kind_of, severity, worst_first
 from dsregress.compare.metrics import OUTCOME, PARAMETER_ERROR
 from dsregress.compare.outcomes import asks_for_a_rank, signature_of
-from dsregress.model import AXES, Finding, split_workload
+from dsregress.model import AXES, Failed, Finding, TimedOut, split_workload
+from dsregress.probe.border.failed_calls import package_refusing
 from dsregress.wording.workload_words import is_given_program
 
 
@@ -283,8 +284,10 @@ def _problem(cause: _Cause, order: Sequence[str], workloads: _Workloads) -> Prob
         affected[judged.episode.workload].update(judged.episode.having)
     findings = worst_first(one for judged in cause.members for one in judged.findings)
     kind = kind_of(findings[0])
-    if kind is ProblemKind.CRASH and cause.having.issuperset(order) and is_of_program(findings[0]):
-        kind = ProblemKind.UNTESTABLE
+    if kind is ProblemKind.CRASH and cause.having.issuperset(order):
+        is_alone = len(order) == 1 and (is_in_its_line(findings[0]) or waits_in_program(findings[0]))
+        if is_alone or is_of_program(findings[0]):
+            kind = ProblemKind.UNTESTABLE
     if kind is ProblemKind.UNTESTABLE and cause.free and asks_for_a_rank(findings[0].outcome):
         kind = ProblemKind.CRASH  # the same line is enough for another release
     if kind is ProblemKind.LEAK and all(map(workloads.is_shrunk, affected)) and all(map(_is_slight, findings)):
@@ -322,6 +325,9 @@ _NAMING = "deepspeed"
 #: Packages whose crash may be that of the releases that are compared: trainers, and what refuses the settings of one.
 _OF_TRAINERS = (*AXES, "trl", "pydantic", "pydantic_core")
 
+#: The stages in which no step has begun.
+_BEFORE_STEPS = ("import", "init")
+
 #: The error of a program that exits, or ends without a step: ``train.py exits with 2: unrecognized arguments: ...``.
 _IN_PLACE_OF_TRAINING = "ProgramError"
 
@@ -337,8 +343,38 @@ def is_of_program(found: Finding) -> bool:
     if signature is None or not is_given_program(found.scenario):
         return False
     is_own = signature.is_of_program and signature.error not in _OF_INTERFACES
+    is_own = is_own or refusing_package(found) != ""
     is_own = is_own or (is_not_loaded(signature) and signature.package != _NAMING) or raising_package(found) != ""
     return is_own or signature.error in (AssertionError.__name__, _IN_PLACE_OF_TRAINING) or lacking_package(found) != ""
+
+
+def refusing_package(found: Finding) -> str:
+    """Return the package that does not take a call in a program's own line, unless releases are named by it; else empty."""
+    signature = signature_of(found.outcome) if found.outcome is not None else None
+    if signature is None or not signature.is_of_program or not isinstance(found.outcome, Failed):
+        return ""
+    package = package_refusing(found.outcome.detail)
+    return package if package != _NAMING else ""
+
+
+def waits_in_program(found: Finding) -> bool:
+    """Return True if a given program was silent before its first step, at a place that is not DeepSpeed's: a stand-in, a
+    thread or a file of its own may be what it waited for, and a single release shows nothing of another."""
+    outcome = found.outcome
+    if not isinstance(outcome, TimedOut) or outcome.working or not is_given_program(found.scenario):
+        return False
+    return outcome.stage in _BEFORE_STEPS and not any(f"{_NAMING}/" in place for place in outcome.whereabouts)
+
+
+def is_in_its_line(found: Finding) -> bool:
+    """Return True if a failure is that of a line of a given program, unless it imports from, or calls, the package by which
+    releases are named."""
+    signature = signature_of(found.outcome) if found.outcome is not None else None
+    if signature is None or not signature.is_of_program or not is_given_program(found.scenario):
+        return False
+    missing = failed_import(signature)
+    detail = found.outcome.detail if isinstance(found.outcome, Failed) else ""
+    return _NAMING not in (missing.package if missing is not None else "", package_refusing(detail))
 
 
 def raising_package(found: Finding) -> str:

@@ -24,6 +24,12 @@ from dsregress.system.scratch_folders import scratch_folder
 
 _COMMAND_S = 1800.0
 
+#: What a setup script says under setuptools 82 and later, uv's variable that constrains what sources are built with, and the
+#: constraint for them.
+_LACKS_PKG_RESOURCES = "No module named 'pkg_resources'"
+_CONSTRAINT = "UV_BUILD_CONSTRAINT"
+_WITH_PKG_RESOURCES = Path(__file__).with_name("build_constraints.txt")
+
 
 class PackageCommands:
     """Runs package commands. ``uv`` is the path of its program, ``as_of`` the last day whose releases are known."""
@@ -60,13 +66,18 @@ class PackageCommands:
         return Path(self.run_uv("cache", "dir").stdout.strip())
 
     def run_uv(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        """Run uv; ``variables`` take precedence over those of the user and of pip's configuration.
+        """Run uv; ``variables`` take precedence over those of the user and of pip's configuration. Where a source that it
+        builds needs pkg_resources, it runs once more with a setuptools that has it.
 
         Raise EnvironmentUnavailable if it cannot be started or does not end.
         """
         options = self.pip.uv_options() if arguments[0] == "pip" else []
         environment = {**self.environment, **self.pip.uv_environment(self.environment), **variables}
-        return self._run([self.uv, *arguments, *options, *(["--offline"] if self.offline else [])], environment)
+        command = [self.uv, *arguments, *options, *(["--offline"] if self.offline else [])]
+        done = self._run(command, environment)
+        if done.returncode and _LACKS_PKG_RESOURCES in done.stderr and _CONSTRAINT not in environment:
+            done = self._run(command, {**environment, _CONSTRAINT: str(_WITH_PKG_RESOURCES)})
+        return done
 
     @property
     def known_until(self) -> str:

@@ -28,6 +28,9 @@ class ProgramLaunch(NamedTuple):
     line: str  #: with its secrets and home folders; the cell has the published form
     found: str = ""  #: folder of files that it finds in its own, besides the user's
     kept: str = ""  #: folder in which the files that it writes are kept, by stack; empty: they are discarded
+    written: tuple[
+        tuple[str, str], ...
+    ] = ()  #: path in its folder -> content, of what its script writes before its line
 
 
 class RunPlan(msgspec.Struct, frozen=True, kw_only=True):

@@ -43,6 +43,9 @@ _OUTER_GRACE_S = 30.0
 _LOG_TAIL_BYTES = 1500
 
 #: Folder next to the runs: results of plain PyTorch, kept for all releases.
+#: Folder, in that of a run, of the files that a program's script writes before it starts it.
+_FILES_OF_SCRIPT = "files-of-its-script"
+
 _TRUTHS = "truths"
 
 
@@ -157,6 +160,7 @@ class ServerWorker:
         parameters = _with_line(cell.parameters, launch.line)
         if parameters is None:
             return self._end(Ended(outcome=Failed("harness", _NO_SECRET)))
+        place = run.folder / _FILES_OF_SCRIPT
         request = CellRequest(
             scenario=cell.scenario,
             variant=cell.variant,
@@ -171,12 +175,15 @@ class ServerWorker:
             explain=plan.explain,
             room_bytes=plan.room_bytes,
             program_folder=launch.folder,
-            found=launch.found,
+            found=launch.found or (str(place) if launch.written else ""),
             kept=os.path.join(launch.kept, cell.stack.id) if launch.kept and not plan.explain else "",
             truths=str(self._runs.parent / _TRUTHS),
             **({} if share is None else msgspec.structs.asdict(share)),
         )
         try:
+            for name, text in launch.written:
+                (place / name).parent.mkdir(parents=True, exist_ok=True)
+                (place / name).write_text(text, encoding="utf-8")
             run.begin(json.dumps(asdict(request)))
         except OSError as error:
             fault = machine.of_error(error) or machine.DISK_FAILS

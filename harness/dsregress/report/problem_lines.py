@@ -13,7 +13,14 @@ from dsregress.advisories.remedy_choice import is_another_job
 from dsregress.compare import Problem, ProblemKind
 from dsregress.compare.finding_groups import kind_of
 from dsregress.compare.metrics import WEIGHT_PRECISION
-from dsregress.compare.problems import is_of_program, lacking_package, raising_package
+from dsregress.compare.problems import (
+    is_in_its_line,
+    is_of_program,
+    lacking_package,
+    raising_package,
+    refusing_package,
+    waits_in_program,
+)
 from dsregress.compare.release_ranges import axis_range_text, range_text
 from dsregress.messages import (
     AND,
@@ -28,7 +35,7 @@ from dsregress.messages import (
     name_list,
     plural_message,
 )
-from dsregress.model import Failed, Finding, split_workload
+from dsregress.model import Failed, Finding, TimedOut, split_workload
 from dsregress.probe.border.processor_faults import OF_PROCESSORS
 from dsregress.probe.factor import either
 from dsregress.report.advisory_words import remedy_request
@@ -358,18 +365,7 @@ def _consequences(context: ReportContext, assessed: Assessment, *, is_ruled: boo
             yield room_text(context, problem.worst.stack, assessed.room)
         return
     if assessed.kind is ProblemKind.UNTESTABLE:
-        package = lacking_package(problem.worst)
-        if package and package not in context.axes:
-            release = context.stacks[problem.worst.stack].versions.get(package.replace("_", "-"), "")
-            yield message(
-                "It imports what {package} does not have: the compared releases are not at fault.",
-                package=f"{package} {release}".strip(),
-            )
-        elif package := raising_package(problem.worst):
-            yield message("It arises in {package}: the compared releases are not at fault.", package=package)
-        elif is_of_program(problem.worst):
-            yield message("It fails alike in every release that was measured: look in the program first.")
-        yield from _other_packages(context, problem)
+        yield from _untestable(context, problem)
         return
     if (asked := _precision_to_ask_for(context, problem)) is not None:
         yield asked
@@ -406,6 +402,41 @@ def _consequences(context: ReportContext, assessed: Assessment, *, is_ruled: boo
     is_everywhere = len(problem.having) == len(context.stacks)
     if assessed.kind is ProblemKind.CRASH and is_everywhere and workload_words.is_given_program(problem.worst.scenario):
         yield from _other_packages(context, problem)
+
+
+def _untestable(context: ReportContext, problem: Problem) -> Iterator[Text]:
+    """Yield why a failure tells nothing of the releases, and what may pass."""
+    package = lacking_package(problem.worst)
+    if package and package not in context.axes:
+        release = context.stacks[problem.worst.stack].versions.get(package.replace("_", "-"), "")
+        yield message(
+            "It imports what {package} does not have: the compared releases are not at fault.",
+            package=f"{package} {release}".strip(),
+        )
+    elif (package := refusing_package(problem.worst)) and package not in context.axes:
+        release = context.stacks[problem.worst.stack].versions.get(package.replace("_", "-"), "")
+        yield message(
+            "It calls what {package} does not have: the compared releases are not at fault.",
+            package=f"{package} {release}".strip(),
+        )
+    elif waits_in_program(problem.worst):
+        yield _waiting_text(problem.worst)
+    elif package := raising_package(problem.worst):
+        yield message("It arises in {package}: the compared releases are not at fault.", package=package)
+    elif is_of_program(problem.worst):
+        yield message("It fails alike in every release that was measured: look in the program first.")
+    others = [*_other_packages(context, problem)]
+    if is_in_its_line(problem.worst) and not others and not is_of_program(problem.worst):
+        yield message("It fails in a line of the program's own: look there first.")
+    yield from others
+
+
+def _waiting_text(found: Finding) -> Text:
+    """Return where a program waited, without an end, before its first step."""
+    places = found.outcome.whereabouts if isinstance(found.outcome, TimedOut) else ()
+    if not places:
+        return message("No release is known to be at fault: find out what the program waits for.")
+    return message("It waited at {place}: find out for what, as no release is known to be at fault.", place=places[0])
 
 
 def _is_of_processors(problem: Problem) -> bool:

@@ -50,6 +50,8 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     inference: bool = False  #: it trains nothing
     found: str = ""  #: folder of files that it finds in its own, besides the user's; of an earlier run
     kept: str = ""  #: folder in which the files that it writes are kept, by stack
+    #: path in its folder -> content, of the text files that its script writes before it starts it
+    written: tuple[tuple[str, str], ...] = ()
 
     @property
     def set_options(self) -> dict[str, object]:
@@ -69,8 +71,9 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
         try:
             fields = msgspec.to_builtins(apart)
             del fields["found"], fields["kept"]
-            if not self.inference:
-                del fields["inference"]  # as names were made before there was such an option
+            for later in ("inference", "written"):
+                if not fields[later]:
+                    del fields[later]  # as names were made before there was such a field
             return given_program(shown, msgspec.json.encode(fields))
         except LaunchLineError as error:
             raise _unusable(str(error)) from None
@@ -93,11 +96,12 @@ def _scenario(given: Program) -> Scenario:
         synthetic_data=given.synthetic_data,
         **more,
     )
-    if not given.found:
+    if not given.found and not given.written:
         return scenario
-    if not os.path.isdir(given.found):
+    if given.found and not os.path.isdir(given.found):
         raise ScenarioError("program: the files that it goes on from are gone")
-    made = f"{scenario.parameters['sources_sha256']} {os.stat(given.found).st_mtime_ns}"  # anew by each run
+    found = str(os.stat(given.found).st_mtime_ns) if given.found else repr(given.written)  # the former anew by each run
+    made = f"{scenario.parameters['sources_sha256']} {found}"
     sources = hashlib.sha256(made.encode()).hexdigest()[:16]
     return dataclasses.replace(scenario, parameters={**scenario.parameters, "sources_sha256": sources})
 
@@ -143,7 +147,7 @@ def list_scenarios(settings: Settings) -> dict[str, Scenario]:
 def launches(settings: Settings) -> dict[str, ProgramLaunch]:
     """Return the launch of each workload that is a program, by the workload's name. Raise UsageError."""
     programs = {
-        name: ProgramLaunch(given.folder, given.line, given.found, given.kept)
+        name: ProgramLaunch(given.folder, given.line, given.found, given.kept, given.written)
         for name, given in _programs(settings).items()
     }
     scenarios = {name: ProgramLaunch(found.folder, found.line) for name, found in _declared(settings).items()}

@@ -2,7 +2,8 @@
 
 bash carries out the line, and the script, with stand-ins for the launchers: they record how they are called, and start
 nothing. Besides them there are only tools that read, print, and change files; any other command does nothing. What is
-written stays away from the user's files as what a program writes does (`vgpu.isolation`).
+written stays away from the user's files as what a program writes does (`vgpu.isolation`): the texts that the script wrote,
+such as ``cat > ds_config.json <<EOF``, are returned with its launch.
 """
 
 from __future__ import annotations
@@ -32,6 +33,10 @@ from vgpu import isolation
 
 #: Seconds that a script has to start its program.
 _TIMEOUT_S = 20
+
+#: Bytes of a file that a script writes and its program reads, and the names of those that no program reads.
+_LARGEST_TEXT = 1 << 20
+_LOGS = (".log", ".out", ".err", ".pid")
 
 _COMMANDS: dict[str, list[str]] = json.loads(Path(__file__).with_name("shell_commands.json").read_text())
 
@@ -88,6 +93,7 @@ class Launch:
     line: str
     folder: str
     empty: tuple[str, ...] = ()  #: launcher's options that the line leaves out, as they had no value: ``--nnodes=``
+    written: tuple[tuple[str, str], ...] = ()  #: path in the folder -> content, of the files that the script wrote
 
 
 class SeveralLaunches(UsageError):
@@ -124,11 +130,12 @@ def _may_train(launch: Launch) -> bool:
 
 @dataclass(frozen=True)
 class _Record:
-    """The calls of launchers in their order, the commands that were left out, and bash's last complaint."""
+    """The calls of launchers in their order, the commands that were left out, bash's last complaint, and written files."""
 
     launches: list[Launch]
     left_out: list[str]
     complaint: str
+    texts: dict[str, str]  #: absolute path -> content, of what was written
 
 
 def needs_shell(line: str) -> bool:
@@ -157,11 +164,23 @@ def launch_of_shell(line: str, folder: Path) -> Launch:
     of_ranks = [launch for launch, parsed in found.items() if parsed.launcher != "python"]
     chosen = of_ranks or list(found)
     if len(chosen) == 1:
-        return _where_its_program_is(chosen[0], found[chosen[0]], _folders_of_scripts(line, folder))
+        launch = _where_its_program_is(chosen[0], found[chosen[0]], _folders_of_scripts(line, folder))
+        return _with_texts(launch, record.texts)
     if chosen:
-        raise SeveralLaunches(chosen)
+        raise SeveralLaunches([_with_texts(launch, record.texts) for launch in chosen])
     why = record.complaint or (f"it calls {', '.join(record.left_out)}" if record.left_out else "")
     raise UsageError(f"starts no program{': ' if why else ''}{why}", where="--program", hint=_HINT)
+
+
+def _with_texts(launch: Launch, texts: dict[str, str]) -> Launch:
+    """Return a launch with the files that its script wrote in its folder, without logs."""
+    folder = os.path.realpath(launch.folder)
+    own = {
+        os.path.relpath(path, folder): text
+        for path, text in texts.items()
+        if Path(path).is_relative_to(folder) and not path.endswith(_LOGS)
+    }
+    return dataclasses.replace(launch, written=tuple(sorted(own.items())))
 
 
 def _where_its_program_is(launch: Launch, parsed: LaunchLine, of_scripts: list[Path]) -> Launch:
@@ -223,7 +242,8 @@ def _recorded(line: str, folder: Path) -> _Record:
             complaint = _run_bash(run, bash, line, folder, environment)
             launches = [_launch(file, environment) for file in sorted((run / "calls").iterdir())]
             names = list(dict.fromkeys(left_out.read_text().split("\n")[:-1]))
-            return _Record(list(dict.fromkeys(launches)), names, complaint)
+            texts = isolation.written_texts(run, os.path.realpath(folder), _LARGEST_TEXT)
+            return _Record(list(dict.fromkeys(launches)), names, complaint, texts)
         finally:
             isolation.discard(run)
 

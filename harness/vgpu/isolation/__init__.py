@@ -121,6 +121,14 @@ def changed_outside(run: Path) -> list[str]:
     return sorted({path for path in found if os.path.lexists(path) or not path.startswith(temporary)})
 
 
+def written_texts(run: Path, below: str, most_bytes: int) -> dict[str, str]:
+    """Return path -> content of the text files below a folder that the run wrote in its view, up to so many bytes each.
+    Empty without a view."""
+    if kind_of(run) != VIEW:
+        return {}
+    return mount_view.written_texts(run / _CHANGED, _shield(run).namespaces, below, most_bytes)
+
+
 def _temporary_folders() -> tuple[str, ...]:
     return (f"{tempfile.gettempdir()}/", "/tmp/", "/var/tmp/", "/dev/shm/")
 

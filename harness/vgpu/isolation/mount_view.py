@@ -11,9 +11,10 @@ A process makes the namespaces and ends; handles on them, which its parent has o
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from vgpu.isolation import layout, syscalls
@@ -199,6 +200,39 @@ def join_view(namespaces: Sequence[str]) -> None:
 def changed_paths(folder: Path, namespaces: Sequence[str]) -> list[str]:
     """Return the paths that were changed, added or removed in a view that keeps its changes in ``folder``. Empty if the
     view can no longer be entered."""
+    told = _told_within(namespaces, lambda: "\0".join(_changes_below(folder / "files")))
+    return [*filter(None, told.split("\0"))]
+
+
+def written_texts(folder: Path, namespaces: Sequence[str], below: str, most_bytes: int) -> dict[str, str]:
+    """Return path -> content of the text files below a folder that were changed or added in a view that keeps its changes in
+    ``folder``, up to so many bytes each. Empty if the view can no longer be entered."""
+
+    def tell() -> str:
+        files = (
+            file
+            for path in _changes_below(folder / "files")
+            if Path(path).is_relative_to(below)
+            for file in ([Path(path)] if not os.path.isdir(path) else Path(path).rglob("*"))
+        )
+        texts = ((str(file), _text_of(file, most_bytes)) for file in files)
+        return json.dumps({path: text for path, text in texts if text})
+
+    told = _told_within(namespaces, tell)
+    return dict(json.loads(told)) if told else {}
+
+
+def _text_of(file: Path, most_bytes: int) -> str:
+    """Return the content of a text file; empty for any other file."""
+    try:
+        is_small = file.is_file() and not file.is_symlink() and file.stat().st_size <= most_bytes
+        return file.read_bytes().decode() if is_small else ""
+    except (OSError, ValueError):
+        return ""
+
+
+def _told_within(namespaces: Sequence[str], tell: Callable[[], str]) -> str:
+    """Return what ``tell`` returns in a process within a view; empty if that can no longer be entered."""
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
@@ -206,14 +240,14 @@ def changed_paths(folder: Path, namespaces: Sequence[str]) -> list[str]:
             os.close(reading)
             join_view(namespaces)
             with os.fdopen(writing, "w", errors="surrogateescape") as said:
-                said.writelines(f"{path}\0" for path in _changes_below(folder / "files"))
+                said.write(tell())
         finally:
             os._exit(0)
     os.close(writing)
     with os.fdopen(reading, errors="surrogateescape") as heard:
-        found = heard.read().split("\0")
+        found = heard.read()
     os.waitpid(child, 0)
-    return [*filter(None, found)]
+    return found
 
 
 def _changes_below(files: Path) -> Iterator[str]:

@@ -290,3 +290,11 @@ def test_secrets_of_a_message_are_in_no_signature_and_no_detail() -> None:
     error = ValueError("unrecognized arguments: --api_key X0 https://me:X0@host")
     assert faults.signature_of(error) == "ValueError: unrecognized arguments: --api_key *** https://***@host"
     assert "X0" not in faults.detail_of(error)
+
+
+def test_an_error_of_a_loaders_worker_is_named_by_its_reason() -> None:
+    said = (
+        "Caught KeyError in DataLoader worker process 0.\nOriginal Traceback (most recent call last):\n"
+        "  File \"train.py\", line 9, in fill\n    rows.put(row['title'])\nKeyError: 'title'\n"
+    )
+    assert faults.signature_of(RuntimeError(said)) == "RuntimeError: 'title'"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import subprocess
+import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,14 @@ def _refuse(words: str, kind: type[Exception] = ValueError) -> Exception:
         raise kind(words)
 
     return _raised(refuse)
+
+
+def _assert_that_exists(name: str) -> Exception:
+    def check() -> None:
+        config = types.SimpleNamespace(statistics=Path(name))
+        assert os.path.exists(config.statistics)
+
+    return _raised(check)
 
 
 def _refuse_file(name: str, advice: str) -> Exception:
@@ -75,6 +84,7 @@ def _worker_error() -> Exception:
             lambda: _refuse("No such file or directory: out/model.safetensors", FileNotFoundError),
             "there is no out/model",
         ),
+        (lambda: _assert_that_exists("data/x.npz"), f"there is no data/x.npz {_HERE}"),
         (_worker_error, f"there is no data/x.bin {_HERE}"),
         (
             lambda: _refuse("Expected a path to an existing config. Received: ds/zero.json"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import types
 from pathlib import Path
 from typing import cast
 
@@ -13,6 +15,7 @@ pytest.importorskip("torch")
 from dsregress.probe.border import faults
 from dsregress.programs.launch import absent_packages
 from dsregress.programs.launch.failure_causes import LaunchedProgram, environment_failure, lacks_packages
+from dsregress.programs.substitutes.synthetic_datasets import MadeUp
 from dsregress.programs.world.local_sockets import NoNetworkError
 from dsregress.programs.world.resource_errors import NotHere
 
@@ -69,6 +72,27 @@ def test_a_program_of_the_system_is_told_to_be_installed_and_no_release_is_blame
     assert str(refused) == (
         "an unknown place: needs the program absent-speak, which this machine lacks: install it as a package of the system's"
     )
+
+
+def test_a_refusal_that_a_program_catches_is_told_when_it_fails_without_having_trained(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(NotHere, "said", [])
+    monkeypatch.setattr(_Program, "line", types.SimpleNamespace(arguments=()), raising=False)
+    monkeypatch.setattr(_Program, "source", ".", raising=False)
+    monkeypatch.setattr(_Program, "made_up", MadeUp(), raising=False)
+    program = cast(LaunchedProgram, _Program())
+    with pytest.raises(ValueError, match="no valid") as failed:
+        raise ValueError("no valid data sets were loaded")
+    assert environment_failure(failed.value, program, 0, 0) is None  # nothing was refused
+    with pytest.raises(NotHere):
+        _refuse()
+    refused = environment_failure(failed.value, program, 0, 0)
+    assert str(refused).endswith(": the data set CIFAR10 is not in data: give --synthetic-data")
+    assert environment_failure(failed.value, program, 1, 1) is None  # it trained all the same
+    with pytest.raises(json.JSONDecodeError) as of_a_library:
+        json.loads("{")
+    assert environment_failure(of_a_library.value, program, 0, 0) is None
 
 
 class LocalTokenNotFoundError(Exception):

@@ -49,6 +49,35 @@ rows = rows.rename_column("Tweet text", "tweet").select_columns(["tweet", "class
     assert dict(more_columns.added_columns()) == {"Label": "flag", "ID number": "answer", "Tweet text": "question"}
 
 
+def test_all_columns_that_a_function_reads_from_one_row_are_made_up_at_once(folder: Path) -> None:
+    (folder / "reading.py").write_text(
+        "def read(item):\n    item['made'] = 1\n    kept = {'other': 2}\n"
+        "    return item['images'], item['title'], item['answer'], item['made'], item['input_ids'], kept['other']\n"
+        "def further(item):\n    return item['body']\n"
+    )
+    assert more_columns.others_of_its_row("images", [folder / "reading.py"]) == ["title"]
+    more_columns.note_columns(folder, ["images", "title", "validation"])
+    assert more_columns.has_other_columns(folder)
+    assert dict(more_columns.added_columns()) == {"images": "images", "title": "title"}
+    assert more_columns.added_splits() == ("validation",)
+    more_columns.note_columns(folder, ["images"])
+    assert not more_columns.has_other_columns(folder)
+
+
+def test_a_data_set_of_conversations_about_images_is_known(folder: Path) -> None:
+    first = """
+row = next(iter(rows["train"]))
+assert [image.size for image in row["images"]] == [(256, 256)]
+assert set(row["texts"][0]) == {"user", "assistant", "source"}
+"""
+    program = TRAIN.format(first=first, read="row['texts'][0]['user']").replace(
+        "nobody/tweets", "HuggingFaceM4/FineVision"
+    )
+    (folder / "train.py").write_text(program)
+    passed(ran(folder, "sim", 1, "python train.py", synthetic_data=True))
+    assert dict(more_columns.added_columns()) == {}
+
+
 def test_a_split_that_a_program_asks_for_is_made_up(folder: Path) -> None:
     (folder / "train.py").write_text(TRAIN.format(first="assert len(rows['validation']) == 256", read="row['text']"))
     passed(ran(folder, "sim", 1, "python train.py", synthetic_data=True))

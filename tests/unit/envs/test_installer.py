@@ -34,3 +34,24 @@ def test_a_machine_without_uv_is_said_to_have_none(tmp_path: Path, monkeypatch: 
     with pytest.raises(EnvironmentUnavailable) as refused:
         installer.create(tmp_path / "environment", "3.99")
     assert str(refused.value) == "uv: cannot be started: No such file or directory; install it again (pip install uv)"
+
+
+#: As uv where a source's setup imports pkg_resources, with the setuptools that its constraint leaves.
+BUILDS = """#!/bin/sh
+echo "$@" >> calls
+case $UV_BUILD_CONSTRAINT in
+*build_constraints.txt) grep -q '^setuptools<81$' "$UV_BUILD_CONSTRAINT" && exit 0 ;;
+esac
+echo "ModuleNotFoundError: No module named 'pkg_resources'" >&2
+exit 1
+"""
+
+
+def test_a_source_whose_setup_needs_pkg_resources_is_built_with_a_setuptools_that_has_it(tmp_path: Path) -> None:
+    uv = tmp_path / "uv"
+    uv.write_text(BUILDS)
+    uv.chmod(0o755)
+    installer = Installer(environment={"PATH": "/usr/bin:/bin"}, pip=PipConfig(), uv=str(uv))
+    assert installer.run_uv("pip", "sync").returncode == 0
+    own = Installer(environment={"UV_BUILD_CONSTRAINT": "own.txt"}, pip=PipConfig(), uv=str(uv))
+    assert own.run_uv("pip", "sync").returncode == 1  # the user's own constraint stays

@@ -287,6 +287,16 @@ def test_a_program_runs_by_the_line_that_no_result_says(
     assert lost.detail == "in .../x: --api_key ***\n"
 
 
+def test_a_program_finds_the_files_that_its_script_writes_before_its_line(tmp_path: Path) -> None:
+    launch = ProgramLaunch("/there", "train.py", written=(("conf/ds.json", "{}"), ("hosts", "a slots=8")))
+    one = worker(tmp_path, DIES, programs={"s": launch})
+    failure(one.start(program_cell("train.py"), PLAN))
+    (file,) = (tmp_path / "runs").glob("run-*/request.json")
+    found = Path(json.loads(file.read_bytes())["found"])
+    assert (found / "conf" / "ds.json").read_text() == "{}"
+    assert (found / "hosts").read_text() == "a slots=8"
+
+
 def test_a_stored_line_whose_secret_is_not_known_does_not_run(tmp_path: Path) -> None:
     for programs in ({}, {"s": ProgramLaunch("/there", "train.py --other")}):
         one = worker(tmp_path, DIES, programs=programs)

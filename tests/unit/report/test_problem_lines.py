@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from dsregress.compare import Thresholds, compare
-from dsregress.model import Failed, Result
+from dsregress.model import Failed, Result, TimedOut
+from dsregress.probe.border.failed_calls import refused_by
 from dsregress.probe.border.processor_faults import OF_PROCESSORS
 from dsregress.probe.border.wire import Detail, Numerics, RunRecord
 from dsregress.report.context import report_context
@@ -254,8 +255,9 @@ def test_a_program_that_fails_in_every_release_names_other_packages_only_with_th
     said = "Other packages may pass: --stack transformers-4."
     no_argument = "TypeError: no such argument (train.py:3)"
     assert consequence(no_argument, transformers="5.24.0") == said
-    assert consequence(no_argument, transformers="4.57.6") == ""
-    assert consequence(no_argument) == ""
+    own = "It fails in a line of the program's own: look there first."
+    assert consequence(no_argument, transformers="4.57.6") == own
+    assert consequence(no_argument) == own
     absent = (
         "ImportError: cannot import name 'HfFolder' from 'huggingface_hub' (huggingface_hub/__init__.py) (utils.py:16)"
     )
@@ -341,6 +343,55 @@ def test_a_failure_in_a_package_besides_the_trainers_is_no_crash_of_the_releases
     assert section.problems[0].consequence.startswith(said) == bool(package)
     (section,) = screen(result("0.14.0", scenario="train-3f9a1c"), *failed).sections
     assert section.title == "CRASHES"  # it passes in another release
+
+
+@pytest.mark.parametrize(
+    ("detail", "package"),
+    [
+        (refused_by("transformers"), "transformers"),
+        (f"{refused_by('peft')}\n{OF_PROCESSORS}", "peft"),
+        (refused_by("deepspeed"), ""),
+        ("the end of a traceback", None),
+    ],
+)
+@pytest.mark.parametrize("releases", [("0.15.0",), ("0.15.0", "0.16.0")])
+def test_a_call_in_a_programs_own_line_is_told_by_the_package_that_does_not_take_it(
+    releases: tuple[str, ...], detail: str, package: str | None
+) -> None:
+    error = Failed("init", "TypeError: f() got an unexpected keyword argument 'x' (train.py:3)", detail)
+    failed = [result(one, scenario="train-3f9a1c", outcome=error) for one in releases]
+    (section,) = screen(*failed).sections
+    alone = package is None and len(releases) == 1
+    assert section.title == ("CANNOT BE TESTED HERE" if package or alone else "CRASHES")
+    said = f"It calls what {package} {failed[0].cell.stack.versions.get(str(package), '')}".rstrip()
+    assert section.problems[0].consequence.startswith(said) == bool(package)
+    assert ("look there first" in section.problems[0].consequence) == alone
+    (section,) = screen(result("0.14.0", scenario="train-3f9a1c"), *failed).sections
+    assert section.title == "CRASHES"  # it passes in another release
+
+
+@pytest.mark.parametrize(
+    ("stage", "place", "title"),
+    [
+        ("init", "rank 0: train.py:12", "CANNOT BE TESTED HERE"),
+        ("init", "rank 0: deepspeed/comm/torch.py:all_reduce, from train.py:12", "CRASHES"),
+        ("backward", "rank 0: train.py:12", "CRASHES"),
+    ],
+)
+def test_a_single_release_is_not_blamed_for_a_program_that_waits_before_its_first_step(
+    stage: str, place: str, title: str
+) -> None:
+    waits = TimedOut(stage=stage, limit_s=180.0, whereabouts=(place,))
+    (section,) = screen(result("0.16.0", scenario="train-3f9a1c", outcome=waits)).sections
+    assert section.title == title
+    said = f"It waited at {place}: find out for what, as no release is known to be at fault."
+    assert (section.problems[0].consequence == said) == (title != "CRASHES")
+    (section,) = screen(result("0.16.0", scenario="a_scenario", outcome=waits)).sections
+    assert section.title == "CRASHES"  # which is ours
+    (section,) = screen(
+        result("0.15.0", scenario="train-3f9a1c"), result("0.16.0", scenario="train-3f9a1c", outcome=waits)
+    ).sections
+    assert section.title == "CRASHES"
 
 
 def test_conditions_are_what_all_variants_name() -> None:

@@ -200,6 +200,21 @@ def test_a_program_keeps_the_name_that_it_had_before_there_was_an_option() -> No
     assert Program(line=training.line, folder=training.folder, inference=True).name != training.name
 
 
+def test_what_a_script_writes_before_its_line_is_part_of_its_program(settings: Settings, folder: Path) -> None:
+    def loaded(text: str) -> tuple[str, object, tuple[tuple[str, str], ...]]:
+        program = Program(line="torchrun train.py", folder=str(folder), written=(("ds.json", text),))
+        name = available_workloads.chosen_workload(None, program, settings)
+        scenario = available_workloads.load_scenarios(settings, [name])[name]
+        launch = available_workloads.launches(settings)[name]
+        return name, scenario.parameters["sources_sha256"], launch.written
+
+    first, again, other = loaded("{}"), loaded("{}"), loaded('{"fp16": {}}')
+    assert first == again
+    assert first[2] == (("ds.json", "{}"),)
+    assert other[0] != first[0]
+    assert other[1] != first[1]
+
+
 SECRET = "HF_TOKEN={} torchrun train.py --data /home/me/data"
 
 

@@ -212,3 +212,21 @@ def test_a_script_that_waits_is_ended(folder: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("dsregress.run.shell_launches._TIMEOUT_S", 1)
     with pytest.raises(UsageError, match="had not started its program after 1 s"):
         launch_of_shell("sleep 30 & sleep 30", folder)
+
+
+def test_files_that_a_script_writes_before_its_line_are_part_of_the_launch(folder: Path) -> None:
+    (folder / "base.yaml").write_text("lr: 1\nbatch: 8\n")
+    (folder / "scripts" / "config.sh").write_text(
+        "mkdir -p conf/made\ncat > conf/made/ds.json <<EOF\n"
+        '{"train_micro_batch_size_per_gpu": ${BATCH:-4}}\nEOF\n'
+        "sed -i 's/lr: 1/lr: 2/' base.yaml\necho began > out.log\n"
+        "deepspeed train.py --deepspeed_config conf/made/ds.json 2>&1 | tee run.txt\n"
+    )
+    launch = launch_of_shell("bash scripts/config.sh", folder)
+    assert dict(launch.written) == {
+        "base.yaml": "lr: 2\nbatch: 8\n",
+        "conf/made/ds.json": '{"train_micro_batch_size_per_gpu": 4}\n',
+    }
+    assert not (folder / "conf").exists()
+    assert (folder / "base.yaml").read_text() == "lr: 1\nbatch: 8\n"
+    assert launch_of_shell("bash scripts/run.sh", folder).written == (("started.txt", "started\n"),)

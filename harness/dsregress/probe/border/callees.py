@@ -25,6 +25,9 @@ _REFUSED_CALL = re.compile(
     r"|missing \d+ required|takes \d+ positional|takes from \d+ to \d+ positional|takes no )"
 )
 
+#: Folders of installed packages.
+INSTALLED = ("/site-packages/", "/dist-packages/")
+
 _LOCALS = "<locals>"
 
 
@@ -64,11 +67,31 @@ def named_by(error: BaseException) -> str:
     return _definition(called) if called is not None and is_ours(called) else ""
 
 
+def package_called(error: BaseException) -> str:
+    """Return the installed package whose object does not take a call, or lacks an attribute, as ``error`` reports; empty if
+    the error is another one, or that object is of no installed package."""
+    if isinstance(error, AttributeError):
+        return _installed_package(getattr(error, "obj", None))
+    refused = _REFUSED_CALL.match(encoding.bounded_text(error)) if type(error) is TypeError else None
+    frame, line = list(_walked(error))[-1] if error.__traceback__ is not None else (None, 0)
+    if refused is None or frame is None:
+        return ""
+    return _installed_package(_called_object(frame, line, refused[1]))
+
+
+def _installed_package(found: object) -> str:
+    kind = found if isinstance(found, (type, types.ModuleType, types.FunctionType)) else type(found)
+    name = kind.__name__ if isinstance(kind, types.ModuleType) else str(kind.__module__)
+    module = sys.modules.get(name) if name != "__main__" else None  # which is what started this process
+    file = str(getattr(module, "__file__", None) or "").replace("\\", "/")
+    return name.partition(".")[0] if any(folder in file for folder in INSTALLED) else ""
+
+
 def _called_object(frame: types.FrameType, line: int, name: str) -> object:
     """Return the object that a frame's statement called under ``name``; None if that cannot be told without calling
     anything."""
     for expression in _calls(frame.f_code.co_filename, line):
-        if (found := _refusing(_value_in_frame(expression, frame), name)) is not None:
+        if (found := _refusing(value_in_frame(expression, frame), name)) is not None:
             return found
     return None
 
@@ -91,13 +114,13 @@ def _calls(file: str, line: int) -> Iterator[ast.expr]:
             yield node.func
 
 
-def _value_in_frame(expression: ast.expr, frame: types.FrameType) -> object:
+def value_in_frame(expression: ast.expr, frame: types.FrameType) -> object:
     """Return the value of a name, or of an attribute of one; None without one."""
     if isinstance(expression, ast.Name):
         scopes: tuple[Mapping[str, Any], ...] = (frame.f_locals, frame.f_globals, frame.f_builtins)
         return next((scope[expression.id] for scope in scopes if expression.id in scope), None)
     if isinstance(expression, ast.Attribute):
-        owner = _value_in_frame(expression.value, frame)
+        owner = value_in_frame(expression.value, frame)
         try:
             return None if owner is None else getattr(owner, expression.attr, None)
         except Exception:  # a property of a framework's object may raise anything

@@ -9,6 +9,8 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 
 from dsregress.probe.border import encoding, machine
+from dsregress.probe.border.callees import INSTALLED, package_called
+from dsregress.probe.border.failed_calls import refused_by
 from dsregress.probe.border.masking import without_secrets
 from dsregress.probe.border.own_code import is_own_file
 from dsregress.probe.border.own_faults import own_fault
@@ -34,7 +36,6 @@ _STACKS_READ = 1 << 18
 
 #: A word that may be a path. Its part from ``/`` to the last of these folders is dropped.
 _WORD = re.compile(r"[^\s:'\",()]+")
-_PACKAGES = ("/site-packages/", "/dist-packages/")
 _FOLDER = re.compile(r"(?<![\w.:/])/(?:[^/\s:'\",()]+/)+")
 
 
@@ -42,7 +43,7 @@ def _below_packages(word: re.Match[str]) -> str:
     """Return ``torch/x.py`` for ``/home/me/v/lib/site-packages/torch/x.py``."""
     text = word[0]
     first = text.find("/")
-    end = max((at + len(name) for name in _PACKAGES if (at := text.rfind(name)) > first >= 0), default=first)
+    end = max((at + len(name) for name in INSTALLED if (at := text.rfind(name)) > first >= 0), default=first)
     return text[:first] + text[end:] if end > first >= 0 else text
 
 
@@ -58,6 +59,10 @@ _VOLATILE: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], .
 
 #: How pydantic begins: its next two lines name the setting, and what is wrong with it before its own ``[type=...``.
 _ANNOUNCED = re.compile(r"\d+ validation errors? for ")
+
+#: How torch raises the error of a loader's worker or of another rank: "Caught KeyError in DataLoader worker process 0.", and
+#: then its traceback.
+_OF_A_WORKER = re.compile(r"Caught \w+ in [^\n]*\nOriginal Traceback")
 
 #: How transformers announces an error that it reports: "Failed to import transformers.trainer because of the following error
 #: (look up to see its traceback):", and the error's own message on the next line.
@@ -115,8 +120,11 @@ def _announces(text: str, cause: str) -> bool:
 
 
 def _first_line(message: str) -> str:
-    """Return the first line of a message, with the next two if it only announces them."""
+    """Return the first line of a message, with the next two if it only announces them; of an error of another process the
+    last one, which has its reason."""
     lines = message.strip().splitlines() or [""]
+    if _OF_A_WORKER.match(message):
+        return lines[-1][:_LINE_READ].partition(": ")[2] or lines[0]
     if not _ANNOUNCED.match(lines[0]):
         return lines[0]
     return ": ".join(line[:_LINE_READ].strip().partition(" [type=")[0] for line in lines[:3])
@@ -136,9 +144,18 @@ def detail_of(error: BaseException) -> str:
         text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     except Exception:  # it prints the error and its causes, which are a framework's own objects
         text = f"{type(error).__name__}: {encoding.bounded_text(error)}"
+    if package := _package_called(error):
+        text = f"{text.rstrip()}\n{refused_by(package)}"
     if is_of_processors(error):
         text = f"{text.rstrip()}\n{OF_PROCESSORS}"
     return _last_lines(encoding.bounded_text(text[-_TEXT_READ - 1 :], _TEXT_READ + 1))
+
+
+def _package_called(error: BaseException) -> str:
+    try:
+        return package_called(error)
+    except (AttributeError, TypeError, ValueError, KeyError):  # of objects that answer for others
+        return ""
 
 
 def without_folders(text: str) -> str:

@@ -8,13 +8,17 @@ and of folders that this run made do not count, and neither do commands to start
 
 from __future__ import annotations
 
+import ast
+import linecache
 import os
 import re
 import sys
+import traceback
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from dsregress.probe.border.callees import value_in_frame
 from dsregress.programs.substitutes import synthetic_files
 from dsregress.programs.world import workplace
 from dsregress.programs.world.resource_errors import LIBRARIES, place_of
@@ -38,6 +42,9 @@ _FILES = (
 
 #: What an author leaves for a reader to fill in: ``$replace_this_with_your_folder``, ``/path/to/data``, ``<data folder>``.
 _PLACEHOLDER = re.compile(r"\$\{?\w+\}?|<[^/<>]+>|/?\bpath/to/[^/]+|\byour[-_][^/]+", re.IGNORECASE)
+
+#: Functions of ``os.path``, and methods of ``Path``, that ask for a file.
+_ASKS_FOR_A_FILE = ("exists", "isfile", "isdir", "is_file", "is_dir")
 
 _MAKE_UP = "give --synthetic-data for made-up rows"
 
@@ -90,6 +97,8 @@ def _missing_paths(error: BaseException, arguments: Sequence[str]) -> Iterator[s
         if not _starts_a_process(error):
             yield os.fsdecode(error.filename)
         return
+    if isinstance(error, AssertionError):
+        yield from _asserted_paths(error)
     said = str(error)
     if (
         type(error).__name__ == "HFValidationError"
@@ -104,6 +113,30 @@ def _missing_paths(error: BaseException, arguments: Sequence[str]) -> Iterator[s
         is_a_path = os.sep in word and (word in given or isinstance(error, FileNotFoundError))
         if "://" not in word and (is_a_path or word.endswith(_FILES)):
             yield word
+
+
+def _asserted_paths(error: AssertionError) -> Iterator[str]:
+    """Yield the paths whose existence a failed assertion asks for: ``assert os.path.exists(config.statistics)``."""
+    frames = list(traceback.walk_tb(error.__traceback__))
+    if not frames:
+        return
+    frame, line = frames[-1]
+    try:
+        tree = ast.parse("".join(linecache.getlines(frame.f_code.co_filename)))
+    except (SyntaxError, ValueError, RecursionError):
+        return
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Assert) or not node.lineno <= line <= (node.end_lineno or node.lineno):
+            continue
+        for call in ast.walk(node.test):
+            if (
+                isinstance(call, ast.Call)
+                and isinstance(call.func, ast.Attribute)
+                and call.func.attr in _ASKS_FOR_A_FILE
+            ):
+                path = value_in_frame(call.args[0] if call.args else call.func.value, frame)
+                if isinstance(path, (str, os.PathLike)):
+                    yield os.fspath(path)
 
 
 def _starts_a_process(error: BaseException) -> bool:

@@ -31,7 +31,7 @@ from dsregress.programs.substitutes.synthetic_datasets import MadeUp
 from dsregress.programs.world import workplace
 from dsregress.programs.world.local_sockets import NoNetworkError
 from dsregress.programs.world.program_errors import CannotRun, ProgramError
-from dsregress.programs.world.resource_errors import NotHere, place_of
+from dsregress.programs.world.resource_errors import NotHere, is_in_the_program, place_of
 from vgpu import isolation
 from vgpu.error_chain import behind, behind_one_another
 from vgpu.process_start import RANK_VARIABLES
@@ -103,7 +103,18 @@ def environment_failure(
     if not optimizer_steps and (folder := empty_folders.folder_without_data(error)):
         line = absent_files.without_files(folder, error, program.source)
         return CannotRun(line) if line else None
-    return None
+    is_own = isinstance(error, ProgramError) or is_in_the_program(error, through=())
+    return caught_refusal() if is_own and not backward_passes else None
+
+
+def caught_refusal() -> CannotRun | None:
+    """Return the last refusal of a resource, which a program that fails or ends without training may have caught; None if
+    nothing was refused."""
+    if not NotHere.said:
+        return None
+    refusal = CannotRun(NotHere.said[-1])
+    refusal.says_where = True
+    return refusal
 
 
 def _of_an_absent_file(error: Exception, program: LaunchedProgram) -> Exception | None:
@@ -231,7 +242,7 @@ def _of_unknown_rows(error: Exception, program: LaunchedProgram) -> Exception | 
     """Explain an error due to guessed columns. Note the missing one, or the one too many, so that the cell is retried."""
     sources, arguments = _sources(program.start), program.line.arguments
     if column := more_columns.missed_column(error, sources, arguments):
-        more_columns.note_column(program.run_folder, column)
+        more_columns.note_columns(program.run_folder, [column, *more_columns.others_of_its_row(column, sources)])
     elif column := more_columns.surplus_column(error, sources, arguments):
         more_columns.note_surplus(program.run_folder, column)
     if column or more_columns.does_not_suit(error):

@@ -18,6 +18,7 @@ from dsregress.probe.program import spelled_out
 from dsregress.programs.launch import console_scripts, last_line, launchers, project_packages, started_processes
 from dsregress.programs.launch.failure_causes import (
     LaunchedProgram,
+    caught_refusal,
     environment_failure,
     lacks_launcher,
     lacks_packages,
@@ -33,8 +34,10 @@ from dsregress.programs.watch.measured_training import ProgramEnded
 from dsregress.programs.watch.step_watch import StepWatch
 from dsregress.programs.world import random_state, workplace
 from dsregress.programs.world.absent_servers import WaitsInVain
+from dsregress.programs.world.ended_threads import ended_threads
 from dsregress.programs.world.process_pools import capped_pools
 from dsregress.programs.world.program_errors import CannotRun, ProgramError
+from dsregress.programs.world.resource_errors import NotHere
 from dsregress.programs.world.terminal_size import usual_terminal
 from vgpu.process_start import RANK_VARIABLES, command_line
 from vgpu.replacing import attribute, variables, working_folder
@@ -86,6 +89,7 @@ def run_program(parameters: Mapping[str, object], source: str, measuring: Run) -
                 made_up=given.made_up,
             )
             random_state.seed_program()
+            NotHere.said.clear()  # of what this process was forked from
             measuring.begin(lambda: _check_shrunk(given.weights, program.name) if program.is_tiny else None)
             try:
                 with measuring.watch, _exits_explained(lambda: given.last.line, program.name, given.others):
@@ -97,8 +101,10 @@ def run_program(parameters: Mapping[str, object], source: str, measuring: Run) -
                 if measuring.is_complete:
                     return
                 raise CannotRun(str(waits)) from None
-            except ProgramError:
-                raise
+            except ProgramError as error:
+                if isinstance(error, CannotRun) or measuring.watch.backwards or (refusal := caught_refusal()) is None:
+                    raise
+                raise refusal from error
             except Exception as error:  # a program's own, of any kind: raised again, or explained
                 explained = environment_failure(error, program, measuring.steps, measuring.watch.backwards)
                 if explained is None:
@@ -117,7 +123,9 @@ def run_program(parameters: Mapping[str, object], source: str, measuring: Run) -
         starts, ranks = given.others.numbered
         if not measuring.steps and ranks > 1:
             raise CannotRun(f"{program.name} starts {ranks} ranks itself, by {starts}: give --ranks {ranks}")
-        raise ProgramError(_too_early(measuring, program.name, given.others))
+        early = ProgramError(_too_early(measuring, program.name, given.others))
+        refusal = caught_refusal() if not measuring.watch.backwards else None
+        raise early if refusal is None else refusal from early
 
 
 @dataclass(frozen=True)
@@ -148,6 +156,7 @@ def _surrounded(
         absent_metrics(),
         made_up_encodings(),
         capped_pools(),
+        ended_threads(),
         usual_terminal(),
         attribute(multiprocessing.process, "ORIGINAL_DIR", os.getcwd()),  # in which spawned workers look for the script
         _start_variables(start, of_a_rank := _of_a_rank()),

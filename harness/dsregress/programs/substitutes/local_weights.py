@@ -29,7 +29,7 @@ from dsregress.programs.substitutes.unread_weights import unread_weights
 from dsregress.programs.substitutes.unwritten_weights import unwritten_weights
 from dsregress.programs.world import offline
 from dsregress.programs.world.resource_errors import NotHere
-from skeletons.hub_names import known_model_name
+from skeletons.hub_names import is_called_after_another, known_model_name
 from skeletons.pipelines import known_pipeline_name
 from vgpu.error_chain import behind
 from vgpu.replacing import Patches
@@ -80,7 +80,8 @@ class LocalWeights:
                 whole = any(file.suffix in _WEIGHTS for file in real.iterdir())
                 self._folders[key] = None if whole and not self.skeletons.tiny else self.skeletons.of(str(real), name)
             elif (known := known_model_name(name) or known_pipeline_name(name)) is not None:
-                self._folders[key] = self.skeletons.of(known, known)
+                own = name if is_called_after_another(name) else known
+                self._folders[key] = self.skeletons.of(own, own)
             else:
                 raise NotHere(
                     f"{name} is not here, and no known model",

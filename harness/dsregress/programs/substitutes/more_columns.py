@@ -8,7 +8,9 @@ kept in the cell's process and thus in every process forked from it.
 
 from __future__ import annotations
 
+import ast
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -22,8 +24,8 @@ from vgpu.whole_files import write_whole
 #: How often a cell is retried. A program that needs more columns than these has rows of a kind that is not synthesized.
 _MOST = 12
 
-#: File in the folder of a run: the column that a rank missed.
-_NOTE = "column-that-is-missing"
+#: File in the folder of a run: the columns that a rank missed, one a line.
+_NOTE = "columns-that-are-missing"
 
 #: Another one: the column that a rank had too much.
 _NOTE_OF_SURPLUS = "column-that-is-not-wanted"
@@ -57,9 +59,9 @@ def is_added(name: str) -> bool:
     return name in _added or name in _splits or name in _removed
 
 
-def note_column(folder: Path, column: str) -> None:
-    """Write down the column that the program missed. Called by a rank as it ends."""
-    write_whole(folder / _NOTE, column)
+def note_columns(folder: Path, columns: Sequence[str]) -> None:
+    """Write down the columns that the program missed. Called by a rank as it ends."""
+    write_whole(folder / _NOTE, "\n".join(columns))
 
 
 def note_surplus(folder: Path, column: str) -> None:
@@ -70,25 +72,25 @@ def note_surplus(folder: Path, column: str) -> None:
 def has_other_columns(folder: Path) -> bool:
     """Add the noted column or split, or remove the noted column; return True if the cell should be retried. Called by the
     cell's process after its ranks have ended."""
-    column, surplus = _noted(folder / _NOTE), _noted(folder / _NOTE_OF_SURPLUS)
+    columns = [column for column in _noted(folder / _NOTE).split("\n") if column and not is_added(column)]
+    surplus = _noted(folder / _NOTE_OF_SURPLUS)
     if len(_added) + len(_splits) + len(_removed) >= _MOST:
         return False
     if surplus and surplus not in _removed:
         _removed.add(surplus)
         return True
-    if not column or is_added(column):
-        return False
-    if _SPLIT.fullmatch(column):
-        _splits.append(column)
-    else:
-        _added[column] = maker_of(column)
-    return True
+    for column in columns:
+        if _SPLIT.fullmatch(column):
+            _splits.append(column)
+        else:
+            _added[column] = maker_of(column)
+    return bool(columns)
 
 
 def _noted(file: Path) -> str:
     """Return what is written down in a file, which is removed; empty if nothing is."""
     try:
-        column = read_regular(file, 1000).decode()
+        column = read_regular(file, 10_000).decode()
     except (OSError, ValueError):
         return ""
     file.unlink()
@@ -116,6 +118,40 @@ def missed_column(error: BaseException, sources: Iterable[Path], arguments: Sequ
         if (new := next((field for field in fields if not is_added(field)), None)) is not None:
             return new
     return None
+
+
+def others_of_its_row(column: str, sources: Iterable[Path]) -> list[str]:
+    """Return the further keys that functions of a program read from what they read ``column`` from (``row["images"]``, then
+    ``row["texts"]``), and do not set: each would be missed in its turn, at the cost of a run."""
+    found: dict[str, None] = {}
+    for file in sources:
+        try:
+            functions = [node for node in ast.walk(ast.parse(_file_text(file))) if isinstance(node, ast.FunctionDef)]
+        except (SyntaxError, ValueError, RecursionError):
+            continue
+        for function in functions:
+            read, written = _keys_of_names(function)
+            for name, keys in read.items():
+                if column in keys:
+                    found |= dict.fromkeys(key for key in keys if key not in written[name])
+    makers = guessed_columns()
+    return [key for key in found if key not in {column, *makers, *_MADE_BY_A_PROGRAM} and not is_added(key)]
+
+
+def _keys_of_names(function: ast.FunctionDef) -> tuple[Mapping[str, list[str]], Mapping[str, list[str]]]:
+    """Return the texts that index each name in a function: where it is read, and where it is written."""
+    read: dict[str, list[str]] = defaultdict(list)
+    written: dict[str, list[str]] = defaultdict(list)
+    for node in ast.walk(function):
+        if (
+            isinstance(node, ast.Subscript)
+            and isinstance(node.value, ast.Name)
+            and isinstance(node.slice, ast.Constant)
+            and isinstance(node.slice.value, str)
+        ):
+            of_its_use = read if isinstance(node.ctx, ast.Load) else written
+            of_its_use[node.value.id].append(node.slice.value)
+    return read, written
 
 
 #: How Python says that a model has no such argument, and a tokenizer that it makes no tensor of a column.

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from dsregress.probe.border import skeleton_maker
 from dsregress.programs.world.resource_errors import NotHere
+from skeletons.hub_names import is_called_after_another, known_model_name
 from skeletons.known_models import known_models
 from skeletons.make import configuration_companions
 from skeletons.maker_answer import SkeletonRefused
@@ -75,6 +76,8 @@ class Skeletons:
         """Return what decides the content of a skeleton. Files next to a configuration are copied unchanged."""
         if (model := known_models().get(what)) is not None:
             return [dataclasses.asdict(model)]
+        if is_called_after_another(what):
+            return [what, dataclasses.asdict(known_models()[str(known_model_name(what))])]
         if (pipeline := known_pipelines().get(what)) is not None:
             return [dataclasses.asdict(pipeline)]
         return [

@@ -167,6 +167,8 @@ def _with_types(rows: Any, makers: Mapping[str, str]) -> object:
             )
         elif maker in synthetic_rows.IMAGES:
             rows = rows.cast_column(label, datasets.Image())
+        elif maker in synthetic_rows.LISTS_OF_IMAGES:
+            rows = rows.cast_column(label, datasets.Sequence(datasets.Image()))
         elif maker in synthetic_rows.SOUNDS:
             rows = rows.cast_column(label, datasets.Audio(sampling_rate=synthetic_rows.SAMPLING_RATE))
         elif maker.startswith("en_"):

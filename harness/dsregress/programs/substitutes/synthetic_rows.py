@@ -177,6 +177,7 @@ TAGS = {"tags": 9, "many_tags": 47}
 
 #: Makers of columns that hold files.
 IMAGES = ("image", "small_image")
+LISTS_OF_IMAGES = ("images",)
 SOUNDS = ("audio",)
 SAMPLING_RATE = 16_000
 
@@ -184,11 +185,23 @@ SAMPLING_RATE = 16_000
 LANGUAGES = ("cs", "de", "es", "et", "fi", "fr", "gu", "hi", "it", "ja", "kk", "lt", "lv", "ro", "ru", "tr", "zh")
 
 
-def _passages(draw: random.Random, count: int) -> list[dict[str, str]]:
-    """Return passages like MS MARCO's: each of a few sentences."""
-    return [
+def _passages_of(count: int) -> Maker:
+    """Return a maker of passages like MS MARCO's: each of a few sentences."""
+    return lambda draw, row: [
         {"docid": str(draw.randrange(8_000_000)), "title": draw.choice(WORDS), "text": make_text(draw, "question")}
         for _ in range(count)
+    ]
+
+
+def _picture_of(pixels: int) -> Maker:
+    return lambda draw, row: _stored_file(_picture(pixels, 1 + row % 8))
+
+
+def _exchanges(draw: random.Random) -> list[dict[str, str]]:
+    """Return questions with answers, as conversations about images have them."""
+    return [
+        {"user": make_text(draw, "short_question"), "assistant": make_text(draw, "question"), "source": "made-up"}
+        for _ in range(draw.randint(1, 3))
     ]
 
 
@@ -206,8 +219,7 @@ MAKERS: dict[str, Maker] = {
     "score": lambda draw, row: round(draw.uniform(1, 10), 1),
     "fraction": lambda draw, row: round(draw.random(), 3),
     "span": _span,
-    "passage": lambda draw, row: _passages(draw, 1),
-    "passages": lambda draw, row: _passages(draw, 30),
+    **{kind: _passages_of(count) for kind, count in (("passage", 1), ("passages", 30))},
     "messages": lambda draw, row: _dialogue(draw, draw.randint(1, 3)),
     "dialogue": lambda draw, row: _dialogue(draw, 1),
     "user_messages": lambda draw, row: [{"role": "user", "content": make_text(draw, "question")}],
@@ -221,8 +233,9 @@ MAKERS: dict[str, Maker] = {
     "words": _tagged(lambda draw: draw.choice(WORDS)),
     "tags": _tagged(lambda draw: draw.randrange(TAGS["tags"])),
     "many_tags": _tagged(lambda draw: draw.randrange(TAGS["many_tags"])),
-    "image": lambda draw, row: _stored_file(_picture(256, 1 + row % 8)),
-    "small_image": lambda draw, row: _stored_file(_picture(32, 1 + row % 8)),
+    **{kind: _picture_of(pixels) for kind, pixels in (("image", 256), ("small_image", 32))},
+    "images": lambda draw, row: [_picture_of(256)(draw, row)],
+    "exchanges": lambda draw, row: _exchanges(draw),
     "audio": lambda draw, row: _stored_file(_sound(1 + row % 8)),
     **{f"en_{other}": _translation(other) for other in LANGUAGES},
     "steps": lambda draw, row: [make_text(draw, "question") for _ in range(3)],

@@ -12,4 +12,5 @@ class CannotRun(ProgramError):
     add."""
 
     says_what_to_do = True
+    says_where = False  #: True if its line names the place
     refuses = ""  #: the fault that the machine does not have, as it is we who refuse (see `machine.of_error`)

@@ -9,6 +9,7 @@ import sys
 import sysconfig
 import traceback
 from collections.abc import Iterable, Sequence
+from typing import ClassVar
 
 from dsregress.probe.border.own_code import FOLDERS
 from vgpu.error_chain import behind_one_another
@@ -23,13 +24,16 @@ LIBRARIES = tuple(
 class NotHere(RuntimeError):
     """A model or data set that is neither on this machine nor known.
 
-    Neither an OSError nor a ValueError: libraries take those for an optional file that is missing, and continue.
+    Neither an OSError nor a ValueError: libraries take those for an optional file that is missing, and continue. A program
+    that catches every error continues as well, and may fail later without a word of it: the lines are kept in ``said``.
     """
 
     says_where = True
+    said: ClassVar[list[str]] = []  #: of all in this process; the errors themselves would hold what their frames hold
 
     def __init__(self, what: str, remedy: str) -> None:
         super().__init__(f"{program_place()}: {what}: {remedy}")
+        self.said.append(str(self))
 
 
 def is_absence(error: BaseException) -> bool:
