@@ -108,6 +108,7 @@ class Measuring:
         self._exits = ExitHandlers()
         self._sees_exit = runs_on
         self._is_stopping = False  #: its trainer has been told that it ends
+        self._is_kept = False  #: there is nothing more to be known of a program that has run on
         self._fed = FedBatches(contents=not rank.is_simulated)
         self._saved = SavedState(contents=not rank.is_simulated)
         self._last_saved: object = None
@@ -184,7 +185,11 @@ class Measuring:
             self._finish()
 
     def end(self) -> None:
-        """Stop metering: the program has ended or is about to."""
+        """Stop metering: the program has ended or is about to. If it failed while it ran on, what it did until then is
+        kept."""
+        if self._last is not None and not self._is_kept:
+            self._keep_files()
+            self._keep()
         self._walk.end()
         self._logged.end()
         self._workers.end()
@@ -460,7 +465,9 @@ class Measuring:
             self.record.steps = self._steps
             self._keep_lasting()
             self._load_back()
+            self._keep_files()
             self._keep()
+            self._is_kept = True
             raise ProgramEnded
 
     def _keep_lasting(self) -> None:
@@ -471,6 +478,7 @@ class Measuring:
 
     def _hand_over(self) -> None:
         """Tell the host that everything untimed is measured, and wait for it."""
+        self._is_kept = True
         self._measured()
         gc.collect()
         gc.freeze()
