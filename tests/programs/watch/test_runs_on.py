@@ -114,9 +114,21 @@ def test_a_simulation_is_over_with_the_measured_step(folder: Path) -> None:
     passed(ran(folder, "sim", 1, _program(folder, "raise KeyError('at the end')")))
 
 
-def test_a_program_whose_files_another_line_goes_on_from_is_ended_as_before(folder: Path, tmp_path: Path) -> None:
+def test_a_program_whose_files_another_line_goes_on_from_is_ended_once_it_has_saved(
+    folder: Path, tmp_path: Path
+) -> None:
     line = _program(folder, "raise KeyError('at the end')")
+    script = folder / "train.py"
+    script.write_text(script.read_text().replace("steps += 1", "steps += 1; torch.save(model.state_dict(), 'a.pt')"))
     passed(ran(folder, "cpu", 1, line, kept=tmp_path / "kept"))
+
+
+def test_a_program_whose_files_another_line_goes_on_from_comes_to_what_it_saves_last(
+    folder: Path, tmp_path: Path
+) -> None:
+    line = _program(folder, "torch.save(model.state_dict(), 'last.pt')")
+    passed(ran(folder, "cpu", 1, line, kept=tmp_path / "kept"))
+    assert list((tmp_path / "kept").rglob("last.pt"))
 
 
 @pytest.mark.parametrize("steps", [2, 3, 6])

@@ -77,7 +77,8 @@ def _unwatched(phase: str) -> Iterator[None]:
 class Measuring:
     """A `step_watch.Listener`. ``record`` and ``detail`` are complete once ``measured`` was called: at the end of the
     program's step ``warmup_steps + 1``, or of the next one if host work is counted too. With ``runs_on``, the program then
-    goes on for a few steps, so that what it does last is seen: it may save, evaluate, crash or hang."""
+    goes on for a few steps, so that what it does last is seen: it may save, evaluate, crash or hang; with ``until_saved``
+    only if it has saved nothing before."""
 
     def __init__(
         self,
@@ -88,8 +89,9 @@ class Measuring:
         truth: stepper_facts.NumericsOracle | None = None,
         kept: KeptSteps | None = None,
         runs_on: bool = False,
+        until_saved: bool = False,
     ) -> None:
-        self._runs_on = runs_on
+        self._runs_on, self._until_saved = runs_on, until_saved
         self._last: tuple[int, float] | None = None  #: the step and the time at which a program that runs on is ended
         self._simulated, self._warmup_steps = rank.is_simulated, warmup_steps
         self._announce, self._keep, self._measured = rank.announce, rank.keep, rank.measured
@@ -424,7 +426,7 @@ class Measuring:
         self.record.saved = self._saved.listed()
         self._keep_files()
         self._announce("step")
-        if self._runs_on:
+        if self._runs_on and not (self._until_saved and self.record.saved):
             self._last = self._steps + FURTHER_STEPS, time.monotonic() + FURTHER_S
             self._walk.phases = _unwatched
             self._keep()
