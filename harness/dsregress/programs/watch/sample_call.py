@@ -101,7 +101,11 @@ class _Communicating(TorchDispatchMode):
     found = False
 
     def __torch_dispatch__(
-        self, func: torch._ops.OpOverload, types: object, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+        self,
+        func: torch._ops.OpOverload,
+        types: object,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
     ) -> object:
         self.found |= "c10d" in func.namespace
         return func(*args, **(kwargs or {}))
