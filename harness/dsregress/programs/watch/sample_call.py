@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch.utils import _pytree as pytree
@@ -104,8 +104,8 @@ class _Communicating(TorchDispatchMode):
         self,
         func: torch._ops.OpOverload,
         types: object,
-        args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
+        args: tuple[object, ...] = (),
+        kwargs: Mapping[str, object] | None = None,
     ) -> object:
         self.found |= "c10d" in func.namespace
         return func(*args, **(kwargs or {}))

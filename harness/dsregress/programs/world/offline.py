@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Collection, Iterator
 
 from dsregress.programs.world import local_sockets
 from vgpu.json_tables import decoded_entries, decoded_text, table_beside
@@ -55,7 +54,7 @@ def _silent_reporting(patches: Patches) -> None:
         return
     callbacks_of = integrations.get_reporting_integration_callbacks
 
-    def silent_callbacks(report_to: Any) -> list[type]:
+    def silent_callbacks(report_to: str | Collection[str] | None) -> list[type]:
         named = {report_to} if isinstance(report_to, str) else set(report_to or ())
         silent = [one for one in _SILENT if named & {one, "all"} and getattr(integrations, f"is_{one}_available")()]
         return list(callbacks_of(silent))
