@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -145,20 +144,3 @@ def test_trackers_are_off(folder: Path) -> None:
         assert integration_utils.get_reporting_integration_callbacks(["wandb", "nothing"]) == []
         assert os.environ["WANDB_MODE"] == "disabled"
     assert os.environ.get("WANDB_MODE") == before
-
-
-@pytest.mark.parametrize(
-    ("report_to", "is_called"), [("all", True), (["wandb"], True), ([], False), ("none", False), (None, False)]
-)
-def test_a_tracker_that_is_installed_and_silent_is_called(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, report_to: object, is_called: bool
-) -> None:
-    from transformers.integrations import integration_utils
-
-    (package := tmp_path / "packages" / "wandb").mkdir(parents=True)
-    (package / "__init__.py").write_text("run = None")
-    monkeypatch.syspath_prepend(str(package.parent))
-    monkeypatch.delitem(sys.modules, "wandb", raising=False)
-    with local_weights(folder):
-        called = integration_utils.get_reporting_integration_callbacks(report_to)
-    assert called == ([integration_utils.WandbCallback] if is_called else [])

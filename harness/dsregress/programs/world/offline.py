@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 
 from dsregress.programs.world import local_sockets
 from vgpu.json_tables import decoded_entries, decoded_text, table_beside
@@ -25,9 +25,6 @@ _SWITCHES: tuple[tuple[str, str, dict[str, str]], ...] = (
     ("datasets.config", "HF_HUB_OFFLINE", {"since": "datasets 3.0"}),
 )
 
-#: Trackers whose own switch, a variable of the table's, leaves their functions callable.
-_SILENT = ("wandb",)
-
 
 @contextlib.contextmanager
 def no_network() -> Iterator[None]:
@@ -41,25 +38,17 @@ def no_network() -> Iterator[None]:
             if module in sys.modules:
                 patches.replace(sys.modules[module], name, True, **releases)
         _quiet_hub(patches)
-        _silent_reporting(patches)
+        _no_reporting(patches)
         yield
 
 
-def _silent_reporting(patches: Patches) -> None:
-    """Make ``report_to`` name only trackers that are installed and that a variable keeps silent: a trainer's calls of these
-    are run. Any other is named in vain, and one that is not installed is not missed."""
+def _no_reporting(patches: Patches) -> None:
+    """Make ``report_to`` name no tracker, whichever is requested: one that is not installed is not missed either."""
     try:
         from transformers.integrations import integration_utils as integrations
     except ImportError:
         return
-    callbacks_of = integrations.get_reporting_integration_callbacks
-
-    def silent_callbacks(report_to: str | Collection[str] | None) -> list[type]:
-        named = {report_to} if isinstance(report_to, str) else set(report_to or ())
-        silent = [one for one in _SILENT if named & {one, "all"} and getattr(integrations, f"is_{one}_available")()]
-        return list(callbacks_of(silent))
-
-    patches.definition(integrations, "get_reporting_integration_callbacks", silent_callbacks)
+    patches.definition(integrations, "get_reporting_integration_callbacks", lambda report_to: [])
 
 
 def _quiet_hub(patches: Patches) -> None:
