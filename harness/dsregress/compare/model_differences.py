@@ -12,7 +12,7 @@ from dsregress.compare.metrics import START_WEIGHTS, TRAINED_WEIGHTS, WEIGHT_PRE
 from dsregress.compare.result_pairs import Pair
 from dsregress.messages import Message, Text, message, name_list
 from dsregress.model import Finding
-from dsregress.probe.border.wire import Numerics
+from dsregress.probe.border.wire import BUFFER, Numerics
 
 #: Of the mean of bits: from 32 to 16 it is halved. Ranks may hold other shares of weights in two dtypes.
 BITS_TOLERANCE = 0.05
@@ -64,11 +64,13 @@ def _precision(mine: Numerics, theirs: Numerics) -> Message | None:
 
 def _begun_otherwise(own: Numerics, base: Numerics) -> list[str]:
     """Return the names under which both begin with weights of another size. Those that are drawn at random differ by chance,
-    the more the fewer there are."""
+    the more the fewer there are. A buffer counts only where what is trained differs: it may be masked or not be used."""
+    trains_alike = (own.losses, own.gradient_norms) == (base.losses, base.gradient_norms)
     return [
         name
         for name, (mean, count) in own.start.items()
         if name in base.start and _begin_apart(mean, base.start[name][0], count)
+        if not (trains_alike and name.startswith(BUFFER))
     ]
 
 

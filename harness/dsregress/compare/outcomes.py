@@ -55,7 +55,7 @@ def judge_outcome(pair: Pair) -> Finding | None:
     elif pair.is_baseline:
         kind, relevant, sentence = "failed", False, message("the baseline itself: {outcome}", outcome=text)
     elif base is None or not _broke(base.outcome):
-        kind, relevant = "failed", True
+        kind, relevant = "failed", not _stalled(own)
         if base_passed:
             sentence = message("{outcome}; the baseline passed", outcome=text)
         else:
@@ -79,6 +79,11 @@ def judge_outcome(pair: Pair) -> Finding | None:
         outcome=own,
         evidence=_evidence(own),
     )
+
+
+def _stalled(outcome: Outcome) -> bool:
+    """Return True if it was silent before the program had begun, as on a machine that is too busy to import."""
+    return isinstance(outcome, TimedOut) and outcome.stage == "import"
 
 
 def asks_for_a_rank(outcome: Outcome | None) -> bool:

@@ -272,9 +272,16 @@ def _measuring(
     if request.parameters.get(INFERENCE):
         return Inference(observed)
     warmup_steps = int(request.parameters["warmup_steps"])
-    # With files to go on from, it is ended where it always was: another line has the steps that are left.
-    runs_on = request.device == "cpu" and not (request.rounds or request.explain or request.kept)
-    return Measuring(observed, warmup_steps=warmup_steps, channel=channel, truth=truth, kept=kept, runs_on=runs_on)
+    runs_on = request.device == "cpu" and not (request.rounds or request.explain)
+    return Measuring(
+        observed,
+        warmup_steps=warmup_steps,
+        channel=channel,
+        truth=truth,
+        kept=kept,
+        runs_on=runs_on,
+        until_saved=bool(request.kept),  # another line goes on from its files, with the steps that are left
+    )
 
 
 def _entered(stack: contextlib.ExitStack, request: CellRequest, rank: int) -> Messages | None:

@@ -56,6 +56,7 @@ _REFUSED_ARGUMENT = re.compile(r"exits with 2: .*error: (?:unrecognized argument
 _REFUSED_RANK = re.compile(r"unrecognized arguments: .*--local-rank=")
 _OLD_LAUNCHER = re.compile(r"(?<!\S)(?:\S*/)?python[\d.]*(?:\s+-[uBOsSEI])*\s+-m\s+torch\.distributed\.launch\s+")
 _NO_SOLUTION = "no solution"
+_DISPENSABLE = ("peft", "accelerate")  #: usual packages that the others do without
 _SHORTEST_NAME = 4  #: of names that are compared by their beginnings
 _OF_ABSENCE = ("OSError", "FileNotFoundError", "ConnectionError")
 _NAMED_MODULES = re.compile(r"'(\w+)'")
@@ -120,6 +121,7 @@ def remedy_of(
             _of_its_time(outcome, attempt, stack, of_its_day)
             or _unpinned(outcome, attempt)
             or _left_out(outcome, attempt)
+            or _without_partner(outcome, attempt, stack)
         )
     if (found := _older_dependency(signature, attempt)) is not None:
         return found
@@ -148,7 +150,8 @@ def remedy_of(
 
 
 def _packages(said: str, attempt: Attempt) -> Remedy | None:
-    has = {*attempt.choice.versions, *attempt.left_out, *AXES, _PLACEHOLDER}
+    usual = {*AXES} - {*attempt.choice.left_out}
+    has = {*attempt.choice.versions, *attempt.left_out, *usual, _PLACEHOLDER}
     pins = {**attempt.others, **{name: pin for name, pin in _WITH.findall(said) if pin}}
     found = {
         name: pins.get(name) or NEWEST_THAT_FITS for name, _ in _WITH.findall(said) if not {name, name.lower()} & has
@@ -364,6 +367,19 @@ def _left_out(outcome: Failed | MachineFault, attempt: Attempt) -> Remedy | None
     choice = msgspec.structs.replace(attempt.choice, versions=versions)
     less = msgspec.structs.replace(attempt, choice=choice, left_out=(*attempt.left_out, name))
     return Remedy(less, f"leaves out {name}, which cannot be installed here: {outcome.signature}")
+
+
+def _without_partner(outcome: Failed, attempt: Attempt, stack: Stack) -> Remedy | None:
+    """Leave out a usual package that nobody named, if its release goes with none of those that were named: a program that
+    lacks it is then given the newest that fits."""
+    named = {*attempt.choice.versions, *attempt.fixed}
+    name = _names_one(outcome, [one for one in _DISPENSABLE if one in stack.versions and one not in named])
+    if not name or not outcome.signature.startswith(_NO_SOLUTION):
+        return None
+    choice = msgspec.structs.replace(attempt.choice, left_out=(*attempt.choice.left_out, name))
+    return Remedy(
+        msgspec.structs.replace(attempt, choice=choice), f"leaves out {name}, which was not named: {outcome.signature}"
+    )
 
 
 def _names_one(outcome: Failed | MachineFault, names: Collection[str]) -> str:

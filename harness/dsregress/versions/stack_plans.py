@@ -258,8 +258,8 @@ def resolve(
     Releases that are named exactly and that were ``locked`` before are known to exist. ``as_of`` a day, only those that
     ``published`` then lists are."""
     if as_of and published is not None:
-        known = releases.sorted_versions(published(package))
-        return expand(package, spec, known, unknown_hint=f"the index had nothing else on {as_of} (--as-of)")
+        found = _with_named(package, spec, releases.sorted_versions(published(package)), published)
+        return expand(package, spec, found, unknown_hint=f"the index had nothing else on {as_of} (--as-of)")
     known = releases.known_releases(package)
     try:
         return expand(package, spec, known)
@@ -276,11 +276,15 @@ def resolve(
         if not only_exact(package, spec) or not all(published(f"{package}=={version}") for version in named):
             raise
         return expand(package, spec, releases.sorted_versions((*known, *named)))
-    # Yanked releases are not listed, so no range holds one; a spec that names one gets it.
-    unlisted = [version for version in named if version not in listed]
-    found = releases.sorted_versions((*listed, *(v for one in unlisted for v in published(f"{package}=={one}"))))
+    found = _with_named(package, spec, listed, published)
     hint = "" if known else f"`pip index versions {package}` lists those of your indexes"
     return expand(package, spec, found, unknown_hint=hint)
+
+
+def _with_named(package: str, spec: str, listed: Sequence[str], published: ReleaseIndex) -> tuple[str, ...]:
+    """Return the listed releases and those that a spec names: yanked ones are not listed, so that no range holds one."""
+    unlisted = [version for version in exact(package, spec) if version not in listed]
+    return releases.sorted_versions((*listed, *(found for one in unlisted for found in published(f"{package}=={one}"))))
 
 
 def _one_release(

@@ -87,6 +87,18 @@ def test_what_comes_out_otherwise_of_the_same_weights_is_seen(fault: str, last: 
     assert rank.loaded_otherwise == [said] * bool(said)
 
 
+@pytest.mark.parametrize(("more", "is_seen"), [("", True), ("torch.distributed.all_reduce(x.detach().clone())", False)])
+def test_with_other_ranks_a_call_that_needs_none_of_them_is_repeated(more: str, is_seen: bool, tmp_path: Path) -> None:
+    library = LIBRARY.replace("return self.lin(x)", f"{more}\n        return self.lin(x) * getattr(self, 'scale', 1.0)")
+    library = library.replace("optimizer =", "wrapped = torch.nn.parallel.DistributedDataParallel(model)\noptimizer =")
+    library = library.replace("    model(torch", "    wrapped(torch")
+    start = "import torch\ntorch.distributed.init_process_group('gloo')\n"
+    (tmp_path / "train.py").write_text(start + library.format(fault="model.scale = 3.0", more="", given=""))
+    ranks = passed(ran(tmp_path, "cpu", 2, "torchrun --nproc_per_node 2 train.py")).ranks
+    said = ["the same weights: its outputs for the same rows are 200% apart from those before"]
+    assert [rank.loaded_otherwise for rank in ranks] == [said * is_seen, []]
+
+
 ADAPTER = """
 import torch
 from peft import LoraConfig, get_peft_model, peft_model

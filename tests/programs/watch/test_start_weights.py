@@ -32,6 +32,14 @@ def test_alike_layers_are_one_entry_and_frozen_weights_count() -> None:
     assert start_weights(model) == {"*.weight": [1.5, 32]}
 
 
+def test_buffers_of_floats_are_entries_of_their_own() -> None:
+    model = torch.nn.Module()
+    model.register_buffer("scale", torch.full((8,), 2.0), persistent=False)
+    model.register_buffer("unset", torch.full((8,), float("nan")))
+    model.register_buffer("places", torch.arange(8))
+    assert start_weights(model) == {"buffer scale": [2.0, 8]}
+
+
 def test_weights_without_values_are_left_out() -> None:
     with torch.device("meta"):
         assert start_weights(torch.nn.Linear(4, 4)) == {}

@@ -38,6 +38,14 @@ def test_a_model_that_begins_with_other_weights_is_told_before_its_losses() -> N
     assert "begins with other weights: lin.weight is 0.0179 on average, was 0.5" in first.message
 
 
+@pytest.mark.parametrize("loss", [3.0, 5.0])
+def test_a_buffer_with_other_values_is_told_where_what_is_trained_differs(loss: float) -> None:
+    base, own = {"buffer scale": [2.0, 8]}, {"buffer scale": [0.0, 8]}
+    told = [text for text in messages(run("0.15.0", base), run("0.16.0", own, loss=loss)) if "begins with" in text]
+    assert told == [text for text in told if "buffer scale is 0 on average, was 2" in text]
+    assert bool(told) is (loss != 3.0)
+
+
 @pytest.mark.parametrize(
     ("own", "base"),
     [

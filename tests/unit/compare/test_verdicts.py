@@ -330,6 +330,12 @@ def test_a_stack_that_fails_where_the_baseline_passes_is_a_finding(outcome: Any,
         assert exit_code(comparison, [word]) == (1 if word in words else 4)
 
 
+def test_a_stall_before_the_program_has_begun_is_no_regression() -> None:
+    comparison = judged(result(), result("0.16.4", outcome=TimedOut("import", 180)))
+    assert [(found.kind, found.relevant) for found in comparison.findings] == [("failed", False)]
+    assert exit_code(comparison, EVERYTHING) == 4
+
+
 def test_a_failure_never_vanishes_when_the_baseline_fails_as_well() -> None:
     broken = Failed("init", "KeyError: 'x'")
     comparison = judged(result(outcome=broken), result("0.16.4", outcome=broken), result("0.16.8"))

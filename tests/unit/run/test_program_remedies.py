@@ -72,6 +72,22 @@ def test_a_module_that_it_lacks_comes_in_the_release_that_its_project_pins() -> 
     assert more.pinned == ("wandb",)
 
 
+EXCLUDED = "no solution: peft>=0.21.2 depends on accelerate>=0.21.0 and you require accelerate==0.20.3"
+
+
+def test_a_usual_package_that_excludes_the_named_release_is_left_out_until_it_is_lacked() -> None:
+    stack = Stack(python="3.11", versions={**STACK.versions, "accelerate": "0.20.3", "peft": "0.21.2"})
+    named = msgspec.structs.replace(GIVEN, choice=Choice(versions={"accelerate": "0.20.3,0.29.3"}))
+    found = remedy_of(Failed("install", EXCLUDED), named, stack, of_no_day)
+    assert found is not None
+    assert found.line == f"leaves out peft, which was not named: {EXCLUDED}"
+    assert found.attempt.choice == Choice(versions=named.choice.versions, left_out=("peft",))
+    lacking, _ = remedied("CannotRun: train.py lacks the module 'peft': add --with peft", found.attempt)
+    assert lacking.choice.versions["peft"] == ""
+    both = msgspec.structs.replace(named, choice=Choice(versions={**named.choice.versions, "peft": "0.21.2"}))
+    assert remedy_of(Failed("install", EXCLUDED), both, stack, of_no_day) is None
+
+
 def test_packages_for_which_the_line_has_no_room_are_added_with_the_others() -> None:
     said = "CannotRun: `pip install lightning[app]`: give --with arrow"
     found = remedy_of(

@@ -53,12 +53,19 @@ def test_a_baseline_that_was_not_named_is_said_to_be_added() -> None:
 #: What an index had on a day.
 THEN = {"torch": ("2.5.1", "2.6.0"), "transformers": ("4.49.0",), "deepspeed": ("0.15.0", "0.16.3", "0.16.4")}
 
+#: What it does not list, and has: a yanked release.
+UNLISTED_THEN = {"transformers==4.46.0": ("4.46.0",)}
+
+
+def published_then(asked: str) -> tuple[str, ...]:
+    return UNLISTED_THEN.get(asked, ()) if "==" in asked else THEN[asked]
+
 
 def planned_then(overrides: dict[str, str] | None = None, **more: object) -> StackPlan:
     configured = ConfiguredStacks(
         table=TABLE, baseline=str(more.pop("baseline", "0.15.0")), python="3.11", named=NAMED, as_of="2025-02-21"
     )
-    return plan_stacks(configured, overrides=overrides, published=THEN.__getitem__, **more)  # type: ignore[arg-type]
+    return plan_stacks(configured, overrides=overrides, published=published_then, **more)  # type: ignore[arg-type]
 
 
 def test_as_of_a_day_the_configured_releases_that_came_later_give_way_to_the_newest_then() -> None:
@@ -74,6 +81,10 @@ def test_as_of_a_day_latest_and_ranges_are_of_that_day() -> None:
     assert column(planned_then({"deepspeed": "latest"}), "deepspeed") == ["0.15.0", "0.16.4"]
     assert column(planned_then({"deepspeed": ">=0.16"}), "deepspeed") == ["0.15.0", "0.16.3", "0.16.4"]
     assert column(planned_then({"torch": "2.5.1,latest"}), "torch") == ["2.5.1", "2.6.0"]
+
+
+def test_as_of_a_day_a_yanked_release_that_is_named_is_known() -> None:
+    assert column(planned_then({"transformers": "4.46.0,4.49.0"}), "transformers") == ["4.46.0", "4.49.0"]
 
 
 def test_as_of_a_day_a_release_that_came_later_is_unknown() -> None:

@@ -127,6 +127,10 @@ GRADIENTS_KEPT, FROZEN_MOVED, NOTHING_MOVES, SHIFTED_TWICE = "gradients", "froze
 NO_NUMBER = 1e300
 
 
+#: Before the name of a buffer where those of weights stand, too.
+BUFFER = "buffer "
+
+
 @dataclasses.dataclass(slots=True)
 class Numerics:
     """The results of training in its first steps, and their distance from plain PyTorch.
@@ -144,7 +148,8 @@ class Numerics:
     dtype: str = ""  #: of the model's weights when they are first trained, the most first: ``uint8, float16``
     #: tensors that may get a gradient, alike but for the numbers in their names -> how many weights; of programs
     trained: dict[str, int] = dataclasses.field(default_factory=dict)
-    #: of the weights with which it trains first, mean of the absolute values and number, by names without numbers
+    #: of the weights with which it trains first, mean of the absolute values and number, by names without numbers; likewise
+    #: of its buffers of floats, by names that begin with `BUFFER`
     start: dict[str, list[float]] = dataclasses.field(default_factory=dict)
     still: list[str] = dataclasses.field(
         default_factory=list

@@ -19,7 +19,10 @@ from skeletons import tiny
 from vgpu.replacing import Patches
 
 #: No shrunk vocabulary is smaller.
-_FEWEST_TOKENS = 256
+_FEWEST_TOKENS = 128
+
+#: By how much of a vocabulary a program hardly enlarges it.
+_MOST_ADDED = 0.25
 
 
 def beyond_vocabulary(error: BaseException) -> str:
@@ -31,7 +34,7 @@ def beyond_vocabulary(error: BaseException) -> str:
         ids, weight = frame.f_locals.get("input"), frame.f_locals.get("weight")
         if frame.f_code.co_name == "embedding" and ids is not None and weight is not None:
             largest, rows = int(ids.max()), weight.shape[0]
-            if largest >= 2 * rows >= _FEWEST_TOKENS:
+            if rows >= _FEWEST_TOKENS and largest >= rows * (1 + _MOST_ADDED):
                 return f"token id {largest} is beyond the {rows} tokens of a model that --tiny shrank"
     return ""
 

@@ -7,11 +7,14 @@ are kept, and called in the interpreter's order when the program has ended by it
 from __future__ import annotations
 
 import atexit
+import contextlib
 import sys
 import threading
-from collections.abc import Callable
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
 
-from dsregress.programs.world.program_errors import ProgramError
+from dsregress.probe.border import faults
 from vgpu.replacing import Patches
 
 
@@ -34,28 +37,22 @@ class ExitHandlers:
         self._patches.close()
 
     def run(self) -> None:
-        """Exit as far as a rank can: it goes on afterwards. Raise the first error of a handler, once all have run; what does
-        not end, hangs here as it would."""
+        """Exit as far as a rank can: it goes on afterwards. What does not end, hangs here as it would. An error of a handler
+        is a warning: Python prints it, runs the other handlers, and ends as it would have without it."""
         for call in reversed(getattr(threading, "_threading_atexits", [])):
-            call()  # of executors, whose threads then end
+            with _errors_ignored():
+                call()  # of executors, whose threads then end
         for thread in threading.enumerate():
             if not thread.daemon and thread not in self._threads:
                 thread.join()
-        errors: list[BaseException] = []
         while self._handlers:
             handler, args, kwargs = self._handlers.pop()
-            try:
+            with _errors_ignored():
                 handler(*args, **kwargs)
-            except SystemExit as error:
-                if error.code not in (None, 0):
-                    errors.append(ProgramError(f"a handler of its exit exits with {error.code!r}"))
-            except Exception as error:  # of any kind: raised again below
-                errors.append(error)
         children = sys.modules.get("multiprocessing.util")
         if children is not None:
-            children._exit_function()
-        if errors:
-            raise errors[0]
+            with _errors_ignored():
+                children._exit_function()
 
     def _keep_handler(self, handler: Callable[..., object], *args: object, **kwargs: object) -> Callable[..., object]:
         self._handlers.append((handler, args, kwargs))
@@ -63,3 +60,13 @@ class ExitHandlers:
 
     def _drop_handler(self, handler: Callable[..., object]) -> None:
         self._handlers = [one for one in self._handlers if one[0] != handler]
+
+
+@contextlib.contextmanager
+def _errors_ignored() -> Iterator[None]:
+    """Do with an error within the block what Python does with that of a handler, an exit with a code included."""
+    try:
+        yield
+    except (Exception, SystemExit) as error:  # of any kind
+        traceback.print_exc()
+        warnings.warn(f"ignored in a handler of the exit: {faults.signature_of(error)}", RuntimeWarning, stacklevel=3)

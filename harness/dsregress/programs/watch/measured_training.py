@@ -77,7 +77,8 @@ def _unwatched(phase: str) -> Iterator[None]:
 class Measuring:
     """A `step_watch.Listener`. ``record`` and ``detail`` are complete once ``measured`` was called: at the end of the
     program's step ``warmup_steps + 1``, or of the next one if host work is counted too. With ``runs_on``, the program then
-    goes on for a few steps, so that what it does last is seen: it may save, evaluate, crash or hang."""
+    goes on for a few steps, so that what it does last is seen: it may save, evaluate, crash or hang; with ``until_saved``
+    only if it has saved nothing before."""
 
     def __init__(
         self,
@@ -88,8 +89,9 @@ class Measuring:
         truth: stepper_facts.NumericsOracle | None = None,
         kept: KeptSteps | None = None,
         runs_on: bool = False,
+        until_saved: bool = False,
     ) -> None:
-        self._runs_on = runs_on
+        self._runs_on, self._until_saved = runs_on, until_saved
         self._last: tuple[int, float] | None = None  #: the step and the time at which a program that runs on is ended
         self._simulated, self._warmup_steps = rank.is_simulated, warmup_steps
         self._announce, self._keep, self._measured = rank.announce, rank.keep, rank.measured
@@ -108,6 +110,7 @@ class Measuring:
         self._exits = ExitHandlers()
         self._sees_exit = runs_on
         self._is_stopping = False  #: its trainer has been told that it ends
+        self._is_kept = False  #: there is nothing more to be known of a program that has run on
         self._fed = FedBatches(contents=not rank.is_simulated)
         self._saved = SavedState(contents=not rank.is_simulated)
         self._last_saved: object = None
@@ -184,7 +187,11 @@ class Measuring:
             self._finish()
 
     def end(self) -> None:
-        """Stop metering: the program has ended or is about to."""
+        """Stop metering: the program has ended or is about to. If it failed while it ran on, what it did until then is
+        kept."""
+        if self._last is not None and not self._is_kept:
+            self._keep_files()
+            self._keep()
         self._walk.end()
         self._logged.end()
         self._workers.end()
@@ -419,7 +426,7 @@ class Measuring:
         self.record.saved = self._saved.listed()
         self._keep_files()
         self._announce("step")
-        if self._runs_on:
+        if self._runs_on and not (self._until_saved and self.record.saved):
             self._last = self._steps + FURTHER_STEPS, time.monotonic() + FURTHER_S
             self._walk.phases = _unwatched
             self._keep()
@@ -460,7 +467,9 @@ class Measuring:
             self.record.steps = self._steps
             self._keep_lasting()
             self._load_back()
+            self._keep_files()
             self._keep()
+            self._is_kept = True
             raise ProgramEnded
 
     def _keep_lasting(self) -> None:
@@ -471,6 +480,7 @@ class Measuring:
 
     def _hand_over(self) -> None:
         """Tell the host that everything untimed is measured, and wait for it."""
+        self._is_kept = True
         self._measured()
         gc.collect()
         gc.freeze()

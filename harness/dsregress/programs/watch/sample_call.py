@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import torch
 from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 #: Numbers that the arguments of a call may hold.
 _MOST_NUMBERS = 200_000
@@ -30,17 +30,30 @@ class SampleCall:
         self._arguments: tuple[tuple[object, ...], dict[str, object]] | None = None
 
     def expect(self, model: torch.nn.Module) -> None:
-        """Keep the arguments of the call that begins, unless there are some. With other ranks a call may wait for theirs, so
-        that one rank alone cannot repeat it."""
-        if self._arguments is not None or isinstance(model, torch.jit.ScriptModule) or _has_other_ranks():
+        """Keep the arguments of the call that begins, unless there are some. With other ranks it is that of the model
+        within a wrapper, and a call that communicates is left out: one rank alone cannot repeat it."""
+        has_others = torch.distributed.is_initialized() and torch.distributed.get_world_size() > 1
+        inner = getattr(model, "module", None)
+        called = inner if has_others and isinstance(inner, torch.nn.Module) else model
+        if self._arguments is not None or isinstance(called, torch.jit.ScriptModule):
             return
+        communicating = _Communicating()
+
+        def call_begins(module: object, args: object) -> None:
+            hooks.pop().remove()
+            communicating.__enter__()
 
         def keep_arguments(module: object, args: object, kwargs: object, out: object) -> None:
-            hook.remove()
+            hooks.pop().remove()
+            if has_others:
+                communicating.__exit__(None, None, None)
             with _disable_current_modes():
-                self._keep_small(args, kwargs)
+                if not communicating.found:
+                    self._keep_small(args, kwargs)
 
-        hook = model.register_forward_hook(keep_arguments, with_kwargs=True)
+        hooks = [called.register_forward_hook(keep_arguments, with_kwargs=True, always_call=has_others)]
+        if has_others:
+            hooks.append(called.register_forward_pre_hook(call_begins))
 
     def outputs(self, model: torch.nn.Module) -> ModelOutputs | None:
         """Call a model as it evaluates; None if it cannot be called so, or if a second call comes out otherwise."""
@@ -82,8 +95,20 @@ def distance(own: ModelOutputs, other: ModelOutputs) -> float | None:
     return max(apart)
 
 
-def _has_other_ranks() -> bool:
-    return torch.distributed.is_initialized() and torch.distributed.get_world_size() > 1
+class _Communicating(TorchDispatchMode):
+    """Finds out if anything within the block communicates with other ranks."""
+
+    found = False
+
+    def __torch_dispatch__(
+        self,
+        func: torch._ops.OpOverload,
+        types: object,
+        args: tuple[object, ...] = (),
+        kwargs: Mapping[str, object] | None = None,
+    ) -> object:
+        self.found |= "c10d" in func.namespace
+        return func(*args, **(kwargs or {}))
 
 
 def _numbers_in(leaves: list[object]) -> int:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+from collections.abc import Iterator
+
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
+from dsregress.probe.border.wire import BUFFER
 from dsregress.programs.watch.tensor_names import without_numbers
 
 
 def start_weights(module: torch.nn.Module) -> dict[str, list[float]]:
-    """Return the mean of the absolute values of the weights and their number, by the names of their tensors without numbers.
-    Tensors of which this rank has a part, or none of the values, are left out."""
+    """Return the mean of the absolute values of the weights, and of the buffers, and their number, by the names of their
+    tensors without numbers. Tensors of which this rank has a part, or none of the values, are left out."""
     sums: dict[str, list[float]] = {}
     unknown: set[str] = set()
     with _disable_current_modes(), torch.no_grad():
-        for name, weight in module.named_parameters():
+        for name, weight in itertools.chain(module.named_parameters(), _named_buffers(module)):
             alike = without_numbers(name)
             if not _is_whole(weight):
                 unknown.add(alike)
@@ -22,7 +27,15 @@ def start_weights(module: torch.nn.Module) -> dict[str, list[float]]:
             total = sums.setdefault(alike, [0.0, 0.0])
             total[0] += float(torch.linalg.vector_norm(weight.detach(), 1, dtype=torch.float64))
             total[1] += weight.numel()
-    return {name: [total / count, count] for name, (total, count) in sums.items() if name not in unknown}
+    means = {name: [total / count, count] for name, (total, count) in sums.items() if name not in unknown}
+    return {name: mean for name, mean in means.items() if math.isfinite(mean[0])}
+
+
+def _named_buffers(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield the buffers of floats: what a release leaves in memory that it has not filled may be anything."""
+    for name, buffer in module.named_buffers():
+        if buffer.is_floating_point():
+            yield f"{BUFFER}{name}", buffer
 
 
 def _is_whole(weight: torch.Tensor) -> bool:
