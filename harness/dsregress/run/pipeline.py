@@ -96,6 +96,8 @@ def plan_run(settings: Settings, choice: Choice, installer: Installer) -> Planne
         settings.select,
         here,
     )
+    if choice.checkout is not None:  # somebody waits for two jobs, each of which costs a build and an import
+        cells = cell_matrix.in_one_environment(cells)
     return Planned(stacks=planned, matrix=cells, hardware=here, sources=sources)
 
 
