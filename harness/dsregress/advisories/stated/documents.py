@@ -93,7 +93,7 @@ def _decoded(data: bytes, file: str) -> Mapping[str, Any]:
     return values
 
 
-def _json_values(data: bytes) -> Any:
+def _json_values(data: bytes) -> object:
     """Return what JSON holds, or HJSON, as which DeepSpeed reads its own files: people put comments into them. Raise
     `_DuplicateKey`; `ValueError` with JSON's reason if it is neither."""
     try:

@@ -19,10 +19,10 @@ from typing import Any
 import msgspec
 
 from dsregress.model import Passed
+from dsregress.report.comparison import pytorch_infrastructure
 from dsregress.report.comparison.comparison_comment import comparison_comment
 from dsregress.report.comparison.job_summary import summary_markdown
 from dsregress.report.comparison.junit import junit
-from dsregress.report.comparison.pytorch_infrastructure import benchmark_records, relay_results
 from dsregress.report.context import ReportContext
 from dsregress.report.plain_text import plain
 
@@ -66,11 +66,9 @@ def _json(content: object) -> str:
 FORMATS: dict[str, Callable[[ReportContext], str]] = {
     "junit": junit,
     "pytest-benchmark": pytest_benchmark,
-    "pytorch-benchmark": benchmark_records,
-    "pytorch-relay": relay_results,
     "summary": summary_markdown,
     "comment": comparison_comment,
-}
+} | pytorch_infrastructure.FORMATS
 
 
 def round_statistics(round_s: Sequence[float]) -> dict[str, object]:

@@ -11,7 +11,7 @@ repository becomes a check run of a pull request of PyTorch. Source: ``torchci/l
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 
@@ -22,6 +22,8 @@ from dsregress.report.comparison.junit import junit_suites
 from dsregress.report.context import ReportContext
 from dsregress.report.plain_text import plain
 from dsregress.wording.names import outcome_text
+
+Format = Callable[[ReportContext], str]
 
 
 def benchmark_records(context: ReportContext) -> str:
@@ -89,3 +91,7 @@ def _metric(name: str, values: list[float], target: float, **words: str) -> dict
     """Return a metric; without a target where there is none."""
     found: dict[str, object] = {"name": name, "benchmark_values": values, "extra_info": words}
     return found | ({"target_value": target} if math.isfinite(target) else {})
+
+
+#: Name -> the function that formats a comparison.
+FORMATS: dict[str, Format] = {"pytorch-benchmark": benchmark_records, "pytorch-relay": relay_results}
