@@ -37,6 +37,10 @@ class UsageError(HarnessError):
     exit_code = EXIT_USAGE
 
 
+class NoReleaseFits(UsageError):
+    """No release of a package goes with the others that were chosen."""
+
+
 def no_such(what: str, name: str, known: Iterable[str], where: str = "", *, most: int | None = None) -> UsageError:
     """Return the error for a name, or a glob over names, that matches none of the ``known``. It suggests similar ones; if
     none is similar, it lists all of them, or the first ``most``."""

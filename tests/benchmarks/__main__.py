@@ -21,10 +21,10 @@ from dsregress.model import LockedStack, Stack
 from dsregress.run import available_workloads, pipeline
 from dsregress.run.session import open_session
 from dsregress.versions import locking
-from tests.benchmarks import environments, overhead, power, simulation, stored, sweep
+from tests.benchmarks import environments, first_answer, overhead, power, simulation, stored, sweep
 from tests.benchmarks.figures import BenchmarkFigure, MachineDescription, lines, write
 
-SECTIONS = ("results", "sim", "overhead", "environments", "sweep", "power")
+SECTIONS = ("results", "sim", "overhead", "environments", "first-answer", "sweep", "power")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -32,12 +32,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _options(arguments)
     machine = _machine()
     figures: list[BenchmarkFigure] = []
-    benchmark_run = _BenchmarkRun(read_settings(), options.stacks, options.repeats, options.budget)
+    benchmark_run = _BenchmarkRun(read_settings(), options)
     sections: dict[str, Callable[[], Iterator[BenchmarkFigure]]] = {
         "results": benchmark_run.results,
         "sim": benchmark_run.sim,
         "overhead": benchmark_run.overhead,
         "environments": benchmark_run.environments,
+        "first-answer": benchmark_run.first_answer,
         "sweep": sweep.run,
         "power": benchmark_run.power,
     }
@@ -67,6 +68,9 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--budget", type=float, default=1200.0, metavar="SECONDS", help="of the section power (default: 1200)"
     )
+    parser.add_argument(
+        "--before", type=Path, metavar="FOLDER", help="a checkout that first-answer is compared with, in turns"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there as well")
     options = parser.parse_args(arguments)
     for name in options.sections:
@@ -78,11 +82,12 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
 class _BenchmarkRun:
     """The sections, on the first stacks of the project's own configuration."""
 
-    def __init__(self, settings: Settings, stacks: int, repeats: int, budget_s: float) -> None:
+    def __init__(self, settings: Settings, options: argparse.Namespace) -> None:
         self._settings = settings
-        self._wanted = stacks
-        self._repeats = repeats
-        self._budget_s = budget_s
+        self._wanted: int = options.stacks
+        self._repeats: int = options.repeats
+        self._budget_s: float = options.budget
+        self._before: Path | None = options.before
         self._installer = pipeline.new_installer(settings)
         self._variables = installer_environment({"DSREGRESS_ENVIRONMENTS": settings.environments})
 
@@ -114,6 +119,12 @@ class _BenchmarkRun:
         locked = [lock for lock in locks if isinstance(lock, LockedStack)]
         return environments.run(locked, installer_environment())
 
+    def first_answer(self) -> Iterator[BenchmarkFigure]:
+        """Measure how long one waits for an answer."""
+        older, newest = (stack.versions["deepspeed"] for stack in self._stacks(0)[-2:])
+        root = Path(self._settings.root).resolve()
+        return first_answer.run(self._variables, root, self._before, (older, newest), self._repeats)
+
     def power(self) -> Iterator[BenchmarkFigure]:
         """Measure the power of step-time comparisons, and their false alarms."""
         scenario = available_workloads.load_scenarios(self._settings)[power.SCENARIO]
@@ -140,7 +151,8 @@ class _BenchmarkRun:
         return self._settings.budget_s / max(1, len(timed))
 
     def _stacks(self, count: int) -> tuple[Stack, ...]:
-        return pipeline.plan_stacks(self._settings, pipeline.Choice(), self._installer).stacks[:count]
+        """Return the first stacks; all for 0."""
+        return pipeline.plan_stacks(self._settings, pipeline.Choice(), self._installer).stacks[: count or None]
 
 
 def _machine() -> MachineDescription:

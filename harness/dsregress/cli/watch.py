@@ -27,11 +27,14 @@ from dsregress.errors import (
     EXIT_OK,
     EXIT_REGRESSION,
     HarnessError,
+    NoReleaseFits,
     NothingMeasured,
     UsageError,
 )
 from dsregress.report.advisory_drafts import draft_advisories
+from dsregress.report.answers.audit_comment import comment_text
 from dsregress.report.context import report_context
+from dsregress.report.plain_text import markdown
 from dsregress.run import pipeline
 from dsregress.run.cell_matrix import Selection
 from dsregress.run.new_releases import NewRelease, newest_release, releases_since
@@ -189,11 +192,16 @@ def _new_releases(job: _WatchedJob, watched: Watched, installer: Installer) -> l
         ]
     newest = [newest_release(package, installer.published(package)) for package in packages]
     stored = set(Store(settings.results).stack_ids())
-    return [
-        release
-        for release in newest
-        if release is not None and not stored.issuperset(job.stack_ids(release, installer))
-    ]
+    return [release for release in newest if release is not None and not _is_stored(release, stored, job, installer)]
+
+
+def _is_stored(release: NewRelease, stored: set[str], job: _WatchedJob, installer: Installer) -> bool:
+    """Return True if both stacks of a release are among the ``stored`` ones. One that does not go with the others is not:
+    `_measure` says so, and the other packages are measured."""
+    try:
+        return stored.issuperset(job.stack_ids(release, installer))
+    except NoReleaseFits:
+        return False
 
 
 def _measure(release: NewRelease, job: _WatchedJob, installer: Installer, out: Path, *, is_shown: bool) -> _WatchedRun:
@@ -209,6 +217,13 @@ def _measure(release: NewRelease, job: _WatchedJob, installer: Installer, out: P
         with Progress() as progress:
             comparison = pipeline.regress(settings, choice, planned, installer, progress)
         done = _write(release, comparison, settings, out / release.name, is_shown=is_shown)
+    except NoReleaseFits as error:
+        print_note(f"{release.package} {release.version}: {error}")
+        headline = f"{release.package} {release.version} was not measured"
+        place = out / release.name / "comment.md"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        write_file(str(place), comment_text(headline, [markdown(str(error))], []).encode())
+        done = _WatchedRun(exit_code=EXIT_NOTHING_MEASURED)
     except UsageError:
         raise
     except HarnessError as error:

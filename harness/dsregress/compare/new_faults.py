@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -26,15 +26,22 @@ def without_old_faults(comparison: Comparison) -> Comparison:
     groups = [list(filter(is_new, group.findings)) for group in comparison.groups]
     problems = [_only_new(problem, filter(is_new, problem.findings), baseline) for problem in comparison.problems]
     kept = tuple(problem for problem in problems if problem is not None)
-    left_out = len(problems) - len(kept)
-    note = [f"{plural(left_out, 'problem')} left out: the commit before has them too"] if left_out else []
+    left_out = [problem for problem, new in zip(comparison.problems, problems, strict=True) if new is None]
     return msgspec.structs.replace(
         comparison,
         groups=tuple(Group(found[0], tuple(found[1:])) for found in groups if found),
         problems=kept,
         small=tuple(found for found in comparison.small if is_new(found)),
-        notes=(*comparison.notes, *note),
+        notes=(*comparison.notes, *_notes(left_out)),
     )
+
+
+def _notes(left_out: Sequence[Problem]) -> Iterator[str]:
+    """Yield what is left out; a job that runs in neither commit by its reason, as nothing is known of it then."""
+    for found in (problem.findings[0] for problem in left_out if problem.findings[0].kind == "failed"):
+        yield f"runs in neither commit: {found.workload}: {found.message}"
+    if left_out:
+        yield f"{plural(len(left_out), 'problem')} left out: the commit before has them too"
 
 
 def _fault_key(found: Finding) -> tuple[str, str, str, str]:

@@ -17,6 +17,7 @@ from dsregress.model import Cell, Hardware, Stack
 from dsregress.probe import oldest_torch
 from dsregress.probe.scenario import (
     DEVICES,
+    PACKAGES,
     Scenario,
     ScenarioError,
     parse_variant,
@@ -99,6 +100,25 @@ def build_matrix(
         cells=tuple(cells),
         skipped=tuple(SkippedCell(workload=workload, reason=reason) for workload, reason in skipped.items()),
     )
+
+
+def in_one_environment(matrix: CellMatrix) -> CellMatrix:
+    """Return the cells with the further packages of all of them, so that a stack is built, and imported, once; as they are
+    if two ask for different releases of one package."""
+    wanted: dict[str, str] = {}
+    for cell in matrix.cells:
+        for package, version in (cell.parameters.get(PACKAGES) or {}).items():
+            if package not in cell.stack.versions and wanted.setdefault(package, version) != version:
+                return matrix
+    if not wanted:
+        return matrix
+    cells = (
+        msgspec.structs.replace(
+            cell, parameters={**cell.parameters, PACKAGES: {**wanted, **(cell.parameters.get(PACKAGES) or {})}}
+        )
+        for cell in matrix.cells
+    )
+    return msgspec.structs.replace(matrix, cells=tuple(cells))
 
 
 def scenario_globs(selection: Selection, default: Sequence[str]) -> tuple[str, ...]:

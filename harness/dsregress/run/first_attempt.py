@@ -18,7 +18,7 @@ import msgspec
 from dsregress.config.settings import Settings
 from dsregress.envs.installer import Installer
 from dsregress.errors import UsageError
-from dsregress.model import AXES, Cell, Result
+from dsregress.model import AXES, Cell, Failed, Result, read_signature
 from dsregress.probe import launch_line, oldest_torch
 from dsregress.run import pipeline, program_stack
 from dsregress.run.program_remedies import (
@@ -48,6 +48,9 @@ _MOST_REMEDIES = 8
 
 #: Packages of one remedy that are left out, one by one, as no release goes with the others.
 _MOST_LEFT_OUT = 6
+
+#: Errors of packages that do not go together.
+_OF_AN_IMPORT = ("ImportError", "ModuleNotFoundError")
 
 #: Seconds after which no further remedy is tried: most programs that can be measured take less than half of it.
 _MOST_TIME = 900.0
@@ -112,6 +115,7 @@ def remedied_attempt(
     `Session.measure`."""
     began, named = time.monotonic(), attempt.fixed
     planned, result = plan(attempt), None
+    newest: tuple[Attempt, Result] | None = None  # before releases of the program's day were taken
     for _ in range(_MOST_REMEDIES):
         cells = _tried_first(planned)
         if not cells:
@@ -127,6 +131,11 @@ def remedied_attempt(
         )
         of_release = functools.partial(_of_release, installer=installer)
         found = remedy_of(result.outcome, attempt, planned.stacks.baseline, of_its_day, of_release)
+        if found is None and newest is not None and _gets_less_far(result, newest[1]):
+            watch.note(
+                f"{attempt.program.name}: those do not go together here: keeps the newest, with which it gets further"
+            )
+            return TriedAttempt(newest[0], None)
         if found is None:
             says_nothing = reusable([result], 0) is None or fails_with_each(result, planned.stacks.stacks)
             return TriedAttempt(attempt, result if says_nothing else None)
@@ -135,6 +144,8 @@ def remedied_attempt(
                 f"{attempt.program.name}: after {_MOST_TIME / 60:.0f} min no further remedy is tried: {found.line}"
             )
             return TriedAttempt(attempt, result)
+        if found.attempt.dated != attempt.dated and newest is None:
+            newest = attempt, result
         before, (attempt, line) = attempt, found
         watch.note(f"{attempt.program.name}: {line}")
         if _may_lack_more(attempt, before):
@@ -148,6 +159,13 @@ def remedied_attempt(
         else:
             (attempt, planned), result = possible, None
     return TriedAttempt(attempt, None)
+
+
+def _gets_less_far(result: Result, before: Result) -> bool:
+    """Return True if a program fails to import what it used, and failed later in another run."""
+    outcomes = (result.outcome, before.outcome)
+    fails = [isinstance(one, Failed) and read_signature(one.signature).error in _OF_AN_IMPORT for one in outcomes]
+    return fails == [True, False] and isinstance(before.outcome, Failed)
 
 
 def _may_lack_more(attempt: Attempt, before: Attempt) -> bool:

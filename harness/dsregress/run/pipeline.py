@@ -20,7 +20,7 @@ from dsregress import compare
 from dsregress.config.settings import Settings
 from dsregress.config.variables import installer_environment
 from dsregress.envs.installer import Installer
-from dsregress.errors import HarnessError, UsageError
+from dsregress.errors import HarnessError, NoReleaseFits, UsageError
 from dsregress.model import Cell, Hardware, NotInstalled, Result, Stack
 from dsregress.probe import launch_line
 from dsregress.probe.border.wire import Detail
@@ -96,6 +96,8 @@ def plan_run(settings: Settings, choice: Choice, installer: Installer) -> Planne
         settings.select,
         here,
     )
+    if choice.checkout is not None:  # somebody waits for two jobs, each of which costs a build and an import
+        cells = cell_matrix.in_one_environment(cells)
     return Planned(stacks=planned, matrix=cells, hardware=here, sources=sources)
 
 
@@ -263,14 +265,16 @@ def _with_extras(settings: Settings, choice: Choice, installer: Installer) -> Ch
     return msgspec.structs.replace(choice, versions={**found, **given})
 
 
-def no_release_fits(added: Sequence[str], reason: str) -> UsageError:
+def no_release_fits(added: Sequence[str], reason: str) -> NoReleaseFits:
     """Return the error for packages that were added without a version. If the ``reason`` names none of them, the releases
     that were given exclude each other."""
     if any(re.search(rf"(?<![\w-]){re.escape(package)}(?![\w-])", reason) for package in added):
         hint = "check the names, or give versions: --with PACKAGE=VERSION"
-        return UsageError(f"{', '.join(added)}: no release goes with the others: {reason}", where="--with", hint=hint)
+        return NoReleaseFits(
+            f"{', '.join(added)}: no release goes with the others: {reason}", where="--with", hint=hint
+        )
     hint = "leave out the version of one of them: the newest release that goes with the others is taken"
-    return UsageError(f"the releases given do not go together: {reason}", hint=hint)
+    return NoReleaseFits(f"the releases given do not go together: {reason}", hint=hint)
 
 
 def _built(settings: Settings, choice: Choice, installer: Installer) -> stack_plans.StackPlan:

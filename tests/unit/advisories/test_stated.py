@@ -438,7 +438,7 @@ def test_a_program_on_the_engine_has_no_trainer(tmp_path: Path) -> None:
         (
             "ds.json",
             '{"zero_optimization": }',
-            "ds.json: not valid JSON: JSON is malformed: invalid character (byte 22); mend the file",
+            "ds.json: not valid JSON: Expecting value: line 1 column 23 (char 22); mend the file",
         ),
         ("a.yaml", "- 1\n- 2\n", "a.yaml: no settings in it; name a file of DeepSpeed, accelerate or a trainer"),
     ],
@@ -504,6 +504,21 @@ def test_a_missing_file_is_named_with_the_file_that_names_it(tmp_path: Path) -> 
     with pytest.raises(UsageError) as refused:
         facts_of_file("a.yaml", tmp_path)
     assert str(refused.value) == "a.yaml: cannot read gone.json: No such file or directory; name a readable file"
+
+
+def test_a_file_with_comments_is_read_as_deepspeed_reads_it(tmp_path: Path) -> None:
+    (tmp_path / "ds.json").write_text(
+        """{
+  "train_batch_size": 16, // of all ranks
+  "scheduler": {"type": "WarmupLR"}, # constant after it
+  /* partitions
+     gradients too */
+  "zero_optimization": {"stage": 2},
+}
+"""
+    )
+    found = {fact.name: fact.value for fact in facts_of_file("ds.json", tmp_path)}
+    assert found["zero_stage"] == 2
 
 
 def test_a_key_that_stands_twice_is_refused_as_deepspeed_does(tmp_path: Path) -> None:

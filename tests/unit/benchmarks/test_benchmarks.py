@@ -96,6 +96,6 @@ def test_a_section_that_does_not_exist_is_one_line(capsys: pytest.CaptureFixture
         main(["speed"])
     assert ended.value.code == 2
     assert (
-        "no such section: speed (there are: results, sim, overhead, environments, sweep, power)"
+        "no such section: speed (there are: results, sim, overhead, environments, first-answer, sweep, power)"
         in capsys.readouterr().err
     )

@@ -221,3 +221,22 @@ def test_a_remedy_is_run_where_it_is_named_and_by_no_glob_over_all_variants(aske
 
     assert of(asked) == ["s/dtype=fp16/cpu"]
     assert of("*") == ["s/base/cpu"]
+
+
+def environments(*packages: dict[str, str]) -> list[dict[str, str]]:
+    """Return what scenarios' cells of one stack add to it, once they share an environment where they can."""
+    scenarios = {
+        f"s{at}": dataclasses.replace(SCENARIOS["qwen"], parameters={**PARAMETERS, "packages": own})
+        for at, own in enumerate(packages)
+    }
+    built = cell_matrix.build_matrix(STACKS[:1], scenarios, Selection(scenarios=("*",)), (), NO_GPU)
+    cells = cell_matrix.in_one_environment(built).cells
+    return [dict(cell.environment_stack.versions.items() - STACKS[0].versions.items()) for cell in cells]
+
+
+def test_workloads_with_other_packages_share_an_environment_that_has_both() -> None:
+    assert environments({"trl": "1", "datasets": "5"}, {"trl": "1"}) == [{"trl": "1", "datasets": "5"}] * 2
+
+
+def test_workloads_of_different_releases_keep_environments_of_their_own() -> None:
+    assert environments({"trl": "1"}, {"trl": "2", "datasets": "5"}) == [{"trl": "1"}, {"trl": "2", "datasets": "5"}]

@@ -23,7 +23,7 @@ from dsregress.run.available_workloads import Program
 from dsregress.run.cell_matrix import CellMatrix
 from dsregress.run.first_attempt import TriedAttempt, remedied_attempt
 from dsregress.run.pipeline import Choice
-from dsregress.run.program_remedies import Attempt
+from dsregress.run.program_remedies import Attempt, Remedy
 from dsregress.run.program_stack import CompletedChoice
 from dsregress.run.releases_of_day import newest_of
 from dsregress.versions.stack_plans import StackPlan
@@ -123,6 +123,35 @@ def test_a_program_that_fails_with_the_newest_packages_takes_those_of_its_commit
     found = tried(monkeypatch, runs, tmp_path, named=("deepspeed",))
     assert found.attempt.choice.versions["transformers"] == "4.49.0"
     assert f"takes those of {of}, of " in runs.notes[0]
+
+
+CALL = Failed(
+    "init", "TypeError: Trainer.__init__() got an unexpected keyword argument 'tokenizer' (train.py:<module>)"
+)
+NO_IMPORT = Failed("init", "ImportError: numpy.core.multiarray failed to import (matplotlib/transforms.py:<module>)")
+
+
+@pytest.mark.parametrize(("newest", "taken"), [(CALL, None), (NO_IMPORT, "4.49.0")])
+def test_releases_of_its_day_that_do_not_go_together_here_do_not_hide_how_it_fails_with_the_newest(
+    newest: Failed, taken: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    day = first_attempt.OfItsDay("2023-09-07", {"transformers": "4.49.0"})
+    monkeypatch.setattr(first_attempt, "_of_its_day", lambda *given, **more: day)
+
+    def remedy(outcome: Outcome, attempt: Attempt, *rest: object) -> Remedy | None:
+        if attempt.dated:
+            return None
+        choice = msgspec.structs.replace(attempt.choice, versions={"transformers": "4.49.0"})
+        return Remedy(
+            msgspec.structs.replace(attempt, choice=choice, dated=("transformers",)), "takes those of its day"
+        )
+
+    monkeypatch.setattr(first_attempt, "remedy_of", remedy)
+    monkeypatch.setattr(program_stack, "complete_choice", lambda choice, *rest: CompletedChoice(choice=choice))
+    runs = Runs(newest, NO_IMPORT)
+    found = tried(monkeypatch, runs, tmp_path)
+    assert found.attempt.choice.versions.get("transformers") == taken
+    assert any("keeps the newest" in note for note in runs.notes) == (taken is None)
 
 
 def test_no_further_remedy_is_tried_after_a_quarter_of_an_hour(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import hjson
 import msgspec
 
 from dsregress.advisories.job_facts import Fact
@@ -78,9 +79,7 @@ def _refuse_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
 def _decoded(data: bytes, file: str) -> Mapping[str, Any]:
     is_json = file.endswith(".json")
     try:
-        values = msgspec.json.decode(data) if is_json else msgspec.yaml.decode(data)
-        if is_json:
-            json.loads(data, object_pairs_hook=_refuse_duplicates)  # the decoder takes the last of them
+        values = _json_values(data) if is_json else msgspec.yaml.decode(data)
     except _DuplicateKey as error:
         what = f"has {error} twice, which DeepSpeed refuses"
         raise UsageError(what, where=file, hint="leave one of them out") from None
@@ -92,6 +91,18 @@ def _decoded(data: bytes, file: str) -> Mapping[str, Any]:
     if not isinstance(values, Mapping):
         raise UsageError("no settings in it", where=file, hint="name a file of DeepSpeed, accelerate or a trainer")
     return values
+
+
+def _json_values(data: bytes) -> object:
+    """Return what JSON holds, or HJSON, as which DeepSpeed reads its own files: people put comments into them. Raise
+    `_DuplicateKey`; `ValueError` with JSON's reason if it is neither."""
+    try:
+        return json.loads(data, object_pairs_hook=_refuse_duplicates)
+    except ValueError as error:
+        try:
+            return hjson.loads(data.decode(), object_pairs_hook=_refuse_duplicates)
+        except ValueError:
+            raise error from None
 
 
 def as_switch(value: Any) -> bool | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -41,3 +42,39 @@ def test_pytest_benchmark_compares_the_step_times(tmp_path: Path) -> None:
     assert seen.returncode == 0, seen.stderr
     assert "[0.16.8]" in seen.stdout
     assert "7 tests" in seen.stdout
+
+
+def test_pytorchs_benchmark_database_gets_each_metric_with_the_baselines_value() -> None:
+    records = json.loads(exports.FORMATS["pytorch-benchmark"](report_context(comparison())))
+    ended = [one["metric"]["benchmark_values"] for one in records if one["metric"]["name"] == "passed"]
+    assert sorted(ended) == [[0.0]] * 2 + [[1.0]] * 7
+    (peak,) = (
+        one
+        for one in records
+        if one["metric"]["name"] == "backward.device_peak_bytes"
+        and one["dependencies"]["deepspeed"]["version"] == "0.16.4"
+    )
+    assert peak["metric"]["extra_info"] == {"unit": "bytes", "direction": "lower is better"}
+    assert peak["metric"]["benchmark_values"][0] > peak["metric"]["target_value"] > 0
+    times = next(one["metric"] for one in records if one["metric"]["name"] == "step_time_s")
+    assert len(times["benchmark_values"]) > 1  # the rounds
+
+
+def test_pytorchs_benchmark_database_gets_only_columns_that_it_has() -> None:
+    columns = {  # clickhouse_db_schema/benchmark.oss_ci_benchmark_v3/schema.sql
+        "benchmark": {"name", "mode", "dtype", "extra_info"},
+        "model": {"name", "type", "backend", "origins", "extra_info"},
+        "metric": {"name", "benchmark_values", "target_value", "extra_info"},
+    }
+    for record in json.loads(exports.FORMATS["pytorch-benchmark"](report_context(comparison()))):
+        assert record.keys() == {*columns, "dependencies"}
+        for name, own in columns.items():
+            assert record[name].keys() <= own
+            assert all(isinstance(value, str) for value in record[name].get("extra_info", {}).values())
+        for one in record["dependencies"].values():
+            assert one.keys() <= {"repo", "branch", "sha", "version", "extra_info"}
+
+
+def test_pytorchs_relay_gets_the_counts_of_junit() -> None:
+    counts = json.loads(exports.FORMATS["pytorch-relay"](report_context(comparison())))
+    assert counts == {"passed": 3, "failed": 5, "skipped": 1, "total": 9}

@@ -1,0 +1,31 @@
+"""A new release that does not go with the job's others keeps none of the others from being measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from dsregress.cli import watch
+from dsregress.errors import EXIT_NOTHING_MEASURED, NoReleaseFits
+from dsregress.run import pipeline
+from dsregress.run.new_releases import NewRelease
+
+
+def test_what_does_not_go_together_is_said_in_a_comment_and_no_pass(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def excluded(*given: Any) -> None:
+        raise NoReleaseFits("the releases given do not go together: no solution: datasets needs huggingface-hub>=1.31")
+
+    release = NewRelease(package="datasets", version="5.2.0", before="5.1.0")
+    job = cast(Any, SimpleNamespace(settings=None, choice=lambda one: None, stack_ids=excluded))
+    monkeypatch.setattr(pipeline, "plan_run", excluded)
+    assert not watch._is_stored(release, set(), job, cast(Any, None))
+    done = watch._measure(release, job, cast(Any, None), tmp_path, is_shown=False)
+    assert done.exit_code == EXIT_NOTHING_MEASURED
+    (comment,) = tmp_path.rglob("comment.md")
+    assert comment.read_text().splitlines()[0] == "**dsregress: datasets 5.2.0 was not measured**"
+    assert "huggingface-hub" in comment.read_text()
