@@ -35,6 +35,7 @@ from dsregress.versions.releases import known_releases
 from dsregress.wording.quantities import enumeration, listing, plural
 
 _MOST_QUESTIONS = 5
+_MOST_SILENT = 2
 _FEW_QUESTIONS = 2
 _LONGEST_QUESTION = 160  # characters
 _MOST_FACTS = 6
@@ -232,7 +233,7 @@ def _gain_lines(gained: Sequence[Matched]) -> Iterator[str]:
 
 
 def _is_silent(advisory: Advisory) -> bool:
-    return advisory.kind is AdvisoryKind.TRAINS_WRONG
+    return advisory.kind in (AdvisoryKind.TRAINS_WRONG, AdvisoryKind.SAVES_WRONG)
 
 
 def _arising_lines(arising: Sequence[Arising]) -> Iterator[str]:
@@ -259,13 +260,15 @@ def releases_text(releases: Sequence[str]) -> str:
 
 
 def _question_lines(questions: Sequence[Question], title: str = "not stated") -> Iterator[str]:
-    """Yield the questions that a reader can answer at once, and count what else decides."""
+    """Yield the questions that a reader can answer at once, and those about faults that nobody sees in a run, and count what
+    else decides."""
     if questions:
         yield f"{title}:"
     shown = [one for one in questions if one.is_common and len(one.conditions) == 1][:_MOST_QUESTIONS]
+    shown += [one for one in questions if one not in shown and _decides_silent(one)][:_MOST_SILENT]
     for one in shown:
         ids = listing([each.advisory.id for each in one.matched], _MOST_IDS)
-        yield f"  {len(one.matched)} more with {question_words(one)} (--set {_how_to_say(one)}): {ids}"
+        yield f"  {len(one.matched)} more with {question_words(one)} ({_how_to_say(one)}): {ids}"
     rest = [one for one in questions if one not in shown]
     if len(rest) <= _FEW_QUESTIONS and all(len(question_words(one)) <= _LONGEST_QUESTION for one in rest):
         for one in rest:
@@ -283,10 +286,14 @@ def _question_lines(questions: Sequence[Question], title: str = "not stated") ->
         yield f"  {sum(len(one.matched) for one in rest)} more by {', '.join(facts)}{more}; `audit --json` has them"
 
 
+def _decides_silent(question: Question) -> bool:
+    """Return True if it decides about a job that trains or saves what is wrong, and facts alone answer it."""
+    return not question.packages and any(_is_silent(one.advisory) for one in question.matched)
+
+
 def _how_to_say(question: Question) -> str:
-    """Return what a reader can state: ``resume=yes|no``."""
-    fact = question.conditions[0].fact
-    return f"{fact}={choices(FACTS[fact])}"
+    """Return what a reader can state: ``--set resume=yes|no``."""
+    return " ".join(f"--set {one.fact}={choices(FACTS[one.fact])}" for one in question.conditions)
 
 
 def _unknown_lines(unknown: Sequence[Matched], releases: Sequence[str]) -> Iterator[str]:
