@@ -218,7 +218,10 @@ def _with_consequences(known: Mapping[str, Fact]) -> dict[str, Fact]:
 
 
 _YES, _NO = ("yes", "true", "on"), ("no", "false", "off")
-_UNSET = ("unset", "none", "null", "default")
+_UNSET = ("", "unset", "none", "null", "default")
+
+#: Values of facts that have nothing of the kind.
+_NOTHING = (None, "", "none")
 
 
 def said_fact(text: str) -> Fact:
@@ -231,7 +234,7 @@ def said_fact(text: str) -> Fact:
         raise UsageError(f"no such fact: {name}", where="--set", hint=f"write --set {_TABLE.meant[name]}")
     if factor is None:
         raise no_such("fact", name, FACTS, where="--set", most=12)
-    if not equals or not written:
+    if not equals or not (written or "" in factor.explored):
         raise UsageError(f"{name} without a value", where="--set", hint=f"write {name}={choices(factor)}")
     value = _said_value(factor, written)
     return Fact(name=factor.name, value=value, source=f"--set {factor.name}")
@@ -245,13 +248,13 @@ def choices(factor: Factor) -> str:
     numeric = [one for one in values if _is_number(one)]
     if numeric and not factor.known:
         return "N|unset" if None in values else "N"
-    return "|".join(said_text(one) for one in values if one != "") or "TEXT"
+    return "|".join(said_text(one) for one in values) if values != [""] else "none|TEXT"
 
 
 def said_text(value: Any) -> str:
     """Return a value as a reader states it."""
-    if value is None:
-        return "unset"
+    if value is None or value == "":
+        return "none" if value == "" else "unset"
     return ("yes" if value else "no") if isinstance(value, bool) else str(value)
 
 
@@ -262,8 +265,9 @@ def _said_value(factor: Factor, written: str) -> Any:
             return value
     if any(isinstance(one, bool) for one in values) and written.lower() in (*_YES, *_NO):
         return written.lower() in _YES
-    if None in values and written.lower() in _UNSET:
-        return None
+    if written.lower() in (*_UNSET, *_NO):
+        for nothing in (one for one in _NOTHING if one in values):
+            return nothing
     numbers = [one for one in values if _is_number(one)]
     if numbers and not factor.known:
         try:

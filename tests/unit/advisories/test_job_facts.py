@@ -118,6 +118,15 @@ def test_a_value_is_more_certain_than_one_of_several() -> None:
         ("lora_rank=16", "lora_rank", 16),
         ("model_name=Qwen2.5-7B", "model_name", "Qwen2.5-7B"),
         ("gradient_checkpointing=reentrant", "gradient_checkpointing", "reentrant"),
+        ("gradient_checkpointing=no", "gradient_checkpointing", "none"),
+        ("gradient_accumulation_dtype=no", "gradient_accumulation_dtype", None),
+        ("scheduler=no", "scheduler", "none"),
+        *(
+            (f"{name}={nothing}", name, "")
+            for name in ("lora_modules_to_save", "frozen", "card", "model_name")
+            for nothing in ("none", "no", "unset", "null", "None", "")
+        ),
+        ("lora_modules_to_save=embed_tokens", "lora_modules_to_save", "embed_tokens"),
     ],
 )
 def test_a_reader_states_a_fact(text: str, name: str, value: Any) -> None:
@@ -133,6 +142,9 @@ def test_a_reader_states_a_fact(text: str, name: str, value: Any) -> None:
         ("zero_stage=4", "--set: zero_stage is never '4'; write 0|1|2|3"),
         ("zero_stage", "--set: zero_stage without a value; write zero_stage=0|1|2|3"),
         ("gradient_accumulation_steps=many", "--set: gradient_accumulation_steps is never 'many'; write N"),
+        ("lora_modules_to_save", "--set: lora_modules_to_save without a value; write lora_modules_to_save=none|lm_head"),
+        ("model_name", "--set: model_name without a value; write model_name=none|TEXT"),
+        ("gradient_clipping=", "--set: gradient_clipping without a value; write gradient_clipping=N|unset"),
         ("task=chat", "--set: task is never 'chat'; write sft|dpo|grpo|ppo|gkd|reward|pretrain"),
     ],
 )
