@@ -79,8 +79,26 @@ def test_what_auto_stands_for_is_not_known(tmp_path: Path) -> None:
     assert found["integration"].value == OneOf(("transformers", "accelerate"))
 
 
-def test_automatic_clipping_is_a_number_of_the_trainer(tmp_path: Path) -> None:
-    assert of_file(tmp_path, {**ZERO3, "gradient_clipping": "auto"})["gradient_clipping"].value == OneOf((0.0, 1.0))
+@pytest.mark.parametrize(
+    ("options", "limit"), [("", 1.0), ("--max_grad_norm 0.5", 0.5), ("--max_grad_norm 0", 0), ("--bf16", 1.0)]
+)
+def test_automatic_clipping_is_the_trainers_limit(tmp_path: Path, options: str, limit: float) -> None:
+    (tmp_path / "ds.json").write_text(json.dumps({**ZERO3, "gradient_clipping": "auto"}))
+    (tmp_path / "a.yaml").write_text(ACCELERATE)
+    for line in (
+        f"torchrun t.py --deepspeed ds.json {options}",
+        f"accelerate launch --config_file a.yaml t.py {options}",
+    ):
+        facts = facts_of_line(line, tmp_path)[0]
+        assert merged_facts(facts)[0]["gradient_clipping"].value == limit, line
+        assert [fact.value for fact in facts if fact.name == "gradient_clipping"][0] == OneOf((0.0, 1.0))
+
+
+def test_a_limit_of_the_trainer_configures_nothing_where_deepspeeds_file_has_no_key(tmp_path: Path) -> None:
+    (tmp_path / "ds.json").write_text('{"zero_optimization": {"stage": 2}}')
+    found, _ = merged_facts(facts_of_line("torchrun t.py --deepspeed ds.json --max_grad_norm 1", tmp_path)[0])
+    assert found["gradient_clipping"].value is None
+    assert "gradient_clipping" not in stated(facts_of_line("torchrun t.py --max_grad_norm 1", tmp_path)[0])
 
 
 def test_a_configuration_without_clipping_accumulation_or_zero_has_deepspeeds_defaults(tmp_path: Path) -> None:
@@ -145,8 +163,19 @@ def test_mics_is_stated_by_its_key_with_any_value(tmp_path: Path, size: int) -> 
 
 
 def test_accumulation_that_follows_from_batch_sizes_is_not_known_without_the_ranks(tmp_path: Path) -> None:
-    found = of_file(tmp_path, {"train_batch_size": 32, "train_micro_batch_size_per_gpu": 1})
-    assert "gradient_accumulation_steps" not in found
+    sizes = {"train_batch_size": 64, "train_micro_batch_size_per_gpu": 2}
+    assert "gradient_accumulation_steps" not in of_file(tmp_path, sizes)
+    found, _ = merged_facts(facts_of_line("deepspeed --num_gpus 8 t.py --deepspeed_config ds.json", tmp_path)[0])
+    steps = found["gradient_accumulation_steps"]
+    assert (steps.value, steps.source) == (
+        4,
+        "ds.json: train_batch_size 64 in micro-batches of 2 on 8 ranks (--program: deepspeed)",
+    )
+
+
+@pytest.mark.parametrize("sizes", [{"train_batch_size": 64}, {"train_micro_batch_size_per_gpu": 2}])
+def test_one_batch_size_alone_is_accumulation_1(tmp_path: Path, sizes: dict[str, int]) -> None:
+    assert of_file(tmp_path, sizes)["gradient_accumulation_steps"].value == 1
 
 
 def test_fp16_and_autocast(tmp_path: Path) -> None:
@@ -193,7 +222,10 @@ def test_accelerate_writes_deepspeeds_configuration_by_its_file(tmp_path: Path) 
     }
     assert found["zero_stage"].source == "zero3.yaml: deepspeed_config.zero_stage"
     assert (found["scheduler"].value, found["overlap_comm"].value) == ("none", None)
-    assert "gradient_clipping" not in found  # accelerate's default depends on its release
+    found = {fact.name: fact for fact in merged_facts(facts_of_file("zero3.yaml", tmp_path))[0].values()}
+    assert found["gradient_clipping"].value == 1.0
+    assert found["gradient_clipping"].source == "zero3.yaml: no deepspeed_config.gradient_clipping"
+    assert [found[name].value for name in ("quantized_weights", "mics", "load_universal")] == [False] * 3
 
 
 def test_accelerates_file_may_name_deepspeeds(tmp_path: Path) -> None:
@@ -305,6 +337,58 @@ def test_llamafactorys_settings(tmp_path: Path) -> None:
     assert {name: found[name].value for name in expected} == expected
     assert "resume" not in found
     assert found["trainer"].source == "lora.yaml: LLaMA-Factory's settings"
+
+
+def merged_file(folder: Path, content: str) -> dict[str, Any]:
+    (folder / "settings.yaml").write_text(content)
+    return {name: fact.value for name, fact in merged_facts(facts_of_file("settings.yaml", folder))[0].items()}
+
+
+@pytest.mark.parametrize(
+    ("more", "facts"),
+    [
+        ("", {"gradient_checkpointing": "reentrant", "lora_modules_to_save": "", "from_config": False}),
+        ("gradient_checkpointing: true\n", {"gradient_checkpointing": "reentrant"}),
+        ("use_reentrant_gc: false\n", {"gradient_checkpointing": "non_reentrant"}),
+        ("disable_gradient_checkpointing: true\n", {"gradient_checkpointing": "none"}),
+        ("additional_target: embed_tokens,lm_head\n", {"lora_modules_to_save": "embed_tokens lm_head"}),
+        ("resize_vocab: true\n", {"lora_modules_to_save": None}),
+        ("train_from_scratch: true\n", {"from_config": True}),
+    ],
+)
+def test_llamafactorys_defaults_hold_unless_its_settings_say_otherwise(
+    tmp_path: Path, more: str, facts: dict[str, Any]
+) -> None:
+    (tmp_path / "ds.json").write_text(json.dumps(AUTO))
+    text = "model_name_or_path: m\nstage: sft\nfinetuning_type: lora\ntemplate: qwen\ndeepspeed: ds.json\n"
+    found = merged_file(tmp_path, text + more)
+    assert {name: found.get(name) for name in facts} == facts
+    line = facts_of_line("llamafactory-cli train settings.yaml use_reentrant_gc=false", tmp_path)[0]
+    if "disable" not in more:
+        assert merged_facts(line)[0]["gradient_checkpointing"].value == "non_reentrant"
+
+
+def test_axolotl_without_an_adapter_trains_all_parameters(tmp_path: Path) -> None:
+    found = merged_file(tmp_path, "base_model: m\nbf16: true\n")
+    assert (found["lora"], found["lora_rank"], found["reuses_configuration"]) == (False, 0, False)
+    (tmp_path / "settings.yaml").write_text("base_model: m\nadapter: lora\n")
+    line = facts_of_line("axolotl train settings.yaml --base_model other", tmp_path)[0]
+    assert merged_facts(line)[0]["lora"].value is True
+
+
+@pytest.mark.parametrize(
+    ("keys", "quantized"),
+    [
+        ("load_in_8bit: false\nload_in_4bit: true\n", True),
+        ("load_in_8bit: false\nload_in_4bit: false\n", False),
+        ("load_in_4bit: false\nadapter: qlora\n", True),
+        ("quantization_bit: 4\n", True),
+    ],
+)
+def test_any_key_quantizes(tmp_path: Path, keys: str, quantized: bool) -> None:
+    (tmp_path / "s.yaml").write_text(f"base_model: m\n{keys}")
+    found, conflicts = merged_facts(facts_of_file("s.yaml", tmp_path))
+    assert (found["quantized"].value, conflicts) == (quantized, ())
 
 
 def test_axolotls_settings(tmp_path: Path) -> None:

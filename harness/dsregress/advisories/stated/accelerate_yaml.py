@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsregress.advisories.job_facts import Fact, OneOf
-from dsregress.advisories.stated.deepspeed_json import offloads
+from dsregress.advisories.stated.deepspeed_json import automatic_clipping, offloads
 from dsregress.advisories.stated.documents import Document, as_number, as_switch, without_sharding
 from dsregress.probe.factors import FACTORS
 
@@ -92,6 +92,10 @@ def _written_by_accelerate(document: Document) -> Iterator[Fact]:
     clipping = _document_key(document, "gradient_clipping")
     if (number := as_number(document.get(clipping))) is not None:
         yield document.fact("gradient_clipping", number, clipping)
+    else:  # "auto" since accelerate 0.31
+        yield from automatic_clipping(document, clipping)
+    for name in ("quantized_weights", "mics", "load_universal"):
+        yield document.fact(name, False, _document_key(document, name))
     yield document.fact("scheduler", "none", _document_key(document, "scheduler"))
     yield document.fact("optimizer", "passed", _document_key(document, "optimizer"))
     yield document.fact("torch_autocast", False, _document_key(document, "torch_autocast"))

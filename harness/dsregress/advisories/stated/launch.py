@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from dsregress.advisories.job_facts import Fact
+from dsregress.advisories.job_facts import Fact, OneOf
 from dsregress.advisories.stated import accelerate_yaml, deepspeed_json, program_source, trainer_options
-from dsregress.advisories.stated.documents import Document, read_document
+from dsregress.advisories.stated.documents import Document, as_number, read_document
 from dsregress.advisories.stated.openrlhf_options import facts_of_openrlhf, is_of_openrlhf
 from dsregress.errors import UsageError
 from dsregress.probe import launch_line
@@ -19,6 +19,8 @@ from dsregress.probe.launch_line import LaunchLine, LaunchLineError
 
 #: The name of the line in sources.
 LINE = "--program"
+
+_SHARDING = ("deepspeed", "fsdp")
 
 _PAIR = re.compile(r"([a-z_]+)=(.+)")
 _YAML = (".yaml", ".yml", ".json")
@@ -32,7 +34,8 @@ def facts_of_line(line: str, folder: Path) -> tuple[list[Fact], tuple[str, ...]]
     except LaunchLineError as error:
         raise UsageError(str(error), where=LINE, hint="write it as in a shell") from None
     absent: list[str] = []
-    return list(_facts(parsed, folder, absent)), tuple(absent)
+    facts = _facts(parsed, folder, absent)
+    return list(_with_own_limit(facts, Document(options_of(parsed.arguments), LINE, "--"))), tuple(absent)
 
 
 def facts_of_file(file: str, folder: Path, absent: list[str] | None = None) -> list[Fact]:
@@ -78,7 +81,8 @@ def _facts(line: LaunchLine, folder: Path, absent: list[str]) -> Iterator[Fact]:
     if program_source.reads_options(source):
         found += trainer_options.unsharded(Document(options, LINE, "--"))
     # Without a word of it these launchers may use DeepSpeed, as their own files say.
-    yield from (fact for fact in found if not (fact.yields and line.launcher in ("accelerate", "deepspeed")))
+    open_names = _SHARDING if line.launcher in ("accelerate", "deepspeed") else ()
+    yield from (fact for fact in found if not (fact.yields and fact.name in open_names))
     yield from program_source.facts_of_source(source, line.program)
     if line.launcher in ("trl", "llamafactory-cli"):
         yield Fact(name="trainer", value=True, source=f"{LINE}: {line.launcher}")
@@ -123,7 +127,18 @@ def _of_trainer(document: Document, folder: Path, absent: list[str] | None = Non
     yield from trainer_options.facts_of_trainer(document)
     if file := trainer_options.deepspeed_file(document):
         for found in _present(file, folder, document.file, absent):
-            yield from deepspeed_json.facts_of_deepspeed(found)
+            yield from _with_own_limit(deepspeed_json.facts_of_deepspeed(found), document)
+
+
+def _with_own_limit(facts: Iterable[Fact], options: Document) -> Iterator[Fact]:
+    """Yield the facts, and the limit of the gradient norm that a trainer's options give to a configuration of DeepSpeed's
+    that leaves it to them. One that does not have it keeps DeepSpeed's default."""
+    is_open = False
+    for fact in facts:
+        is_open = is_open or (fact.name == "gradient_clipping" and isinstance(fact.value, OneOf))
+        yield fact
+    if is_open and (limit := as_number(options.get("max_grad_norm"))) is not None:
+        yield options.usual("gradient_clipping", limit, "max_grad_norm")
 
 
 def _source_text(file: str, folder: Path) -> str:
