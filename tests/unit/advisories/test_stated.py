@@ -91,7 +91,7 @@ def test_automatic_clipping_is_the_trainers_limit(tmp_path: Path, options: str, 
     ):
         facts = facts_of_line(line, tmp_path)[0]
         assert merged_facts(facts)[0]["gradient_clipping"].value == limit, line
-        assert [fact.value for fact in facts if fact.name == "gradient_clipping"][0] == OneOf((0.0, 1.0))
+        assert next(fact.value for fact in facts if fact.name == "gradient_clipping") == OneOf((0.0, 1.0))
 
 
 def test_a_limit_of_the_trainer_configures_nothing_where_deepspeeds_file_has_no_key(tmp_path: Path) -> None:
@@ -443,7 +443,7 @@ def test_axolotls_settings(tmp_path: Path) -> None:
 def test_a_launch_line_states_facts(tmp_path: Path, line: str, facts: dict[str, Any]) -> None:
     found = stated(facts_of_line(line, tmp_path)[0])
     assert {name: found.get(name) for name in facts} == facts
-    assert facts or found == {}
+    assert facts or found == {"deepspeed_option": False}
 
 
 def test_a_launch_line_names_files_that_state_more(tmp_path: Path) -> None:
@@ -501,6 +501,114 @@ def test_openrlhf_writes_deepspeeds_configuration_by_its_options(tmp_path: Path)
     }
 
 
+@pytest.mark.parametrize(
+    ("line", "is_option", "trainer"),
+    [
+        ("torchrun run_clm.py --deepspeed ds.json --bf16", True, True),
+        ("accelerate launch run_clm.py --deepspeed=ds.json", True, True),
+        ("llamafactory-cli train --stage sft --model_name_or_path m --template q --deepspeed ds.json", True, True),
+        ("deepspeed train.py --deepspeed --deepspeed_config ds.json", False, None),
+        ("accelerate launch --config_file a.yaml grpo.py --bf16", False, None),
+        ("llamafactory-cli train lf.yaml", False, True),
+        ("axolotl train ax.yaml", False, True),
+        ("swift sft --model m --deepspeed zero3", None, True),
+        ("deepspeed own.py --deepspeed ds.json", True, False),
+    ],
+)
+def test_a_file_after_the_option_of_deepspeed_is_for_a_trainer(
+    tmp_path: Path, line: str, is_option: bool | None, trainer: bool | None
+) -> None:
+    (tmp_path / "ds.json").write_text('{"zero_optimization": {"stage": 3}}')
+    (tmp_path / "a.yaml").write_text(ACCELERATE)
+    (tmp_path / "lf.yaml").write_text("model_name_or_path: m\ntemplate: q\ndeepspeed: ds.json\n")
+    (tmp_path / "ax.yaml").write_text("base_model: m\ndeepspeed: ds.json\n")
+    (tmp_path / "own.py").write_text("import deepspeed\ndeepspeed.initialize(model=m)\n")
+    found = {name: fact.value for name, fact in merged_facts(facts_of_line(line, tmp_path)[0])[0].items()}
+    assert (found.get("deepspeed_option"), found.get("trainer")) == (is_option, trainer)
+    settings, _ = merged_facts(facts_of_file("ax.yaml", tmp_path))
+    assert settings["deepspeed_option"].value is False
+
+
+def test_automatic_values_are_filled_in_by_accelerate_or_transformers(tmp_path: Path) -> None:
+    (tmp_path / "ds.json").write_text(json.dumps(AUTO))
+    assert merged_facts(facts_of_file("ds.json", tmp_path))[0]["accelerate_launch"].value is True
+
+
+@pytest.mark.parametrize(
+    ("line", "facts"),
+    [
+        (
+            "NPROC_PER_NODE=8 swift sft --model Qwen/Qwen2.5-7B --train_type full --deepspeed zero2 --torch_dtype bfloat16",
+            {
+                "world_size": 8,
+                "zero_stage": 2,
+                "offload_optimizer": False,
+                "lora": False,
+                "dtype": "bf16",
+                "task": "sft",
+                "trainer": True,
+                "accelerate_launch": True,
+                "model_name": "Qwen/Qwen2.5-7B",
+                "gradient_checkpointing": "reentrant",
+                "gradient_clipping": 1.0,
+                "quantized_weights": False,
+            },
+        ),
+        (
+            "swift rlhf --rlhf_type grpo --deepspeed zero3_offload --max_grad_norm 0 --gradient_checkpointing false",
+            {
+                "zero_stage": 3,
+                "offload_optimizer": True,
+                "offload_param": True,
+                "lora": True,
+                "lora_modules_to_save": "",
+                "task": "grpo",
+                "overlap_comm": False,
+                "gradient_clipping": 0,
+                "gradient_checkpointing": "none",
+            },
+        ),
+        ("swift rlhf --model m", {"task": "dpo", "zero_stage": None, "reduce_bucket_size": None}),
+        ("swift sft --deepspeed default-zero3 --modules_to_save lm_head", {"zero_stage": 3, "lora_modules_to_save": "lm_head"}),
+        ("swift pt --deepspeed ds.json --tuner_type lora --quant_bits 4", {"zero_stage": 1, "lora": True, "quantized": True}),
+        ("swift infer --model m", {"trainer": None, "lora": None}),
+    ],
+)  # fmt: skip
+def test_ms_swifts_commands_state_facts(tmp_path: Path, line: str, facts: dict[str, Any]) -> None:
+    (tmp_path / "ds.json").write_text('{"zero_optimization": {"stage": 1}}')
+    found, conflicts = merged_facts(facts_of_line(line, tmp_path)[0])
+    assert {name: found[name].value if name in found else None for name in facts} == facts
+    assert not conflicts
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "python3 -m verl.trainer.main_ppo actor_rollout_ref.actor.strategy=fsdp",
+        "torchrun --nproc_per_node=8 -m torchtitan.train --job.config_file x.toml",
+        "torchrun torchtitan/train.py",
+        "nemo llm pretrain",
+        "megatron sft --model m",
+        "torchrun pretrain_gpt.py --tensor-model-parallel-size 8",
+    ],
+)
+def test_frameworks_with_engines_of_their_own_use_no_deepspeed(tmp_path: Path, line: str) -> None:
+    found, _ = merged_facts(facts_of_line(line, tmp_path)[0])
+    assert [found[name].value for name in ("deepspeed", "trainer", "accelerate_launch")] == [False] * 3
+
+
+def test_megatrons_fork_takes_deepspeed(tmp_path: Path) -> None:
+    line = "deepspeed pretrain_gpt.py --tensor-model-parallel-size 8 --deepspeed --deepspeed_config /x/ds.json"
+    assert "deepspeed" not in merged_facts(facts_of_line(line, tmp_path)[0])[0]
+
+
+@pytest.mark.parametrize("name", ["a.yaml", "accelerate launch --use_megatron_lm train.py"])
+def test_megatron_by_accelerate_is_neither_deepspeed_nor_fsdp(tmp_path: Path, name: str) -> None:
+    (tmp_path / "a.yaml").write_text("distributed_type: MEGATRON_LM\nnum_processes: 8\n")
+    facts = facts_of_file(name, tmp_path) if name == "a.yaml" else facts_of_line(name, tmp_path)[0]
+    assert (stated(facts)["deepspeed"], stated(facts)["fsdp"]) == (False, False)
+
+
 def test_the_programs_source_names_its_trainer(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("from trl import SFTTrainer\nSFTTrainer(model='m').train()\n")
     found = {fact.name: fact for fact in facts_of_line("torchrun train.py", tmp_path)[0]}
@@ -513,7 +621,7 @@ def test_a_program_on_the_engine_has_no_trainer(tmp_path: Path) -> None:
         "import deepspeed\nengine, *_ = deepspeed.initialize(model=m)\nsafe_get_full_grad(p)\n"
     )
     found = stated(facts_of_line("deepspeed train.py", tmp_path)[0])
-    assert found == {"integration": "none", "safe_get_full_grad": True}
+    assert found == {"integration": "none", "safe_get_full_grad": True, "deepspeed_option": False}
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,10 @@ def facts_of_accelerate(document: Document) -> Iterator[Fact]:
     key = next(
         (one for one in ("use_fsdp", "use_deepspeed", "multi_gpu") if as_switch(document.get(one))), "distributed_type"
     )
-    if is_sharded or uses_deepspeed:
+    if kind == "MEGATRON_LM" or as_switch(document.get("use_megatron_lm")) is True:
+        for name in ("deepspeed", "fsdp"):
+            yield document.fact(name, False, "distributed_type" if kind else "use_megatron_lm")
+    elif is_sharded or uses_deepspeed:
         yield document.fact("fsdp", is_sharded, key)
     elif kind in _PLAIN or key == "multi_gpu":
         yield from without_sharding(document, key)

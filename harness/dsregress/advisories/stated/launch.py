@@ -12,10 +12,12 @@ from dsregress.advisories.job_facts import Fact, OneOf
 from dsregress.advisories.stated import accelerate_yaml, deepspeed_json, program_source, trainer_options
 from dsregress.advisories.stated.documents import Document, as_number, read_document
 from dsregress.advisories.stated.openrlhf_options import facts_of_openrlhf, is_of_openrlhf
+from dsregress.advisories.stated.own_engines import facts_without_deepspeed
+from dsregress.advisories.stated.swift_options import facts_of_swift, trains_by_swift
 from dsregress.errors import UsageError
 from dsregress.probe import launch_line
 from dsregress.probe.border.untrusted import MOST_FILE_BYTES, read_regular
-from dsregress.probe.launch_line import LaunchLine, LaunchLineError
+from dsregress.probe.launch_line import INSTALLED, LaunchLine, LaunchLineError
 
 #: The name of the line in sources.
 LINE = "--program"
@@ -46,7 +48,10 @@ def facts_of_file(file: str, folder: Path, absent: list[str] | None = None) -> l
         return list(deepspeed_json.facts_of_deepspeed(document))
     if accelerate_yaml.is_of_accelerate(document):
         return list(_of_accelerate(document, folder, absent))
-    return list(_of_trainer(document, folder, absent))
+    facts = list(_of_trainer(document, folder, absent))
+    if trainer_options.is_of_llamafactory(document) or trainer_options.is_of_axolotl(document):
+        facts.append(document.usual("deepspeed_option", False, "deepspeed"))  # a line names this file instead
+    return facts
 
 
 def misspelt_keys(file: str, folder: Path) -> list[tuple[str, str]]:
@@ -73,6 +78,9 @@ def _facts(line: LaunchLine, folder: Path, absent: list[str]) -> Iterator[Fact]:
         yield from facts_of_openrlhf(line.program, Document(options, LINE, "--"))
         return
     given = list(_of_trainer(Document(options, LINE, "--"), folder, absent))
+    if trains_by_swift(line.program, command := next(iter(line.arguments), "")):
+        given += facts_of_swift(command, Document(options, LINE, "--"))
+    given += facts_without_deepspeed(line, Document(options, LINE, "--"))
     found = list(given)
     for file in _setting_files(line, options):
         for document in _present(file, folder, LINE, absent):
@@ -84,11 +92,23 @@ def _facts(line: LaunchLine, folder: Path, absent: list[str]) -> Iterator[Fact]:
     open_names = _SHARDING if line.launcher in ("accelerate", "deepspeed") else ()
     yield from (fact for fact in found if not (fact.yields and fact.name in open_names))
     yield from program_source.facts_of_source(source, line.program)
+    yield from _option_of_deepspeed(line, options)
     if line.launcher in ("trl", "llamafactory-cli"):
         yield Fact(name="trainer", value=True, source=f"{LINE}: {line.launcher}")
         yield Fact(name="framework", value=line.launcher.removesuffix("-cli"), source=f"{LINE}: {line.launcher}")
         if line.launcher == "trl" and line.program in ("sft", "dpo", "grpo", "gkd", "reward"):
             yield Fact(name="task", value=line.program, source=f"{LINE}: trl {line.program}")
+
+
+def _option_of_deepspeed(line: LaunchLine, options: dict[str, Any]) -> Iterator[Fact]:
+    """Yield if a file stands after ``--deepspeed``, as transformers' TrainingArguments take it. Beside DeepSpeed's own
+    ``--deepspeed_config FILE`` the option is a switch."""
+    named = options.get("deepspeed")
+    if not isinstance(named, str) or "deepspeed_config" in options:
+        yield Fact(name="deepspeed_option", value=False, source=f"{LINE}: no --deepspeed FILE", yields=True)
+    elif named.endswith(_YAML) and line.launcher != INSTALLED:
+        yield Fact(name="deepspeed_option", value=True, source=f"{LINE}: --deepspeed {named}")
+        yield Fact(name="trainer", value=True, source=f"{LINE}: --deepspeed {named}", yields=True)
 
 
 def _setting_files(line: LaunchLine, options: dict[str, Any]) -> list[str]:

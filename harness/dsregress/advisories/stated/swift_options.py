@@ -1,0 +1,101 @@
+"""Facts that a launch line of ms-swift states. Its trainers are transformers' and TRL's, and ``--deepspeed`` names one of its
+own configurations (swift/config of ms-swift, the same ones since 3.0) or a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from dsregress.advisories.job_facts import Fact
+from dsregress.advisories.stated.deepspeed_json import facts_of_deepspeed
+from dsregress.advisories.stated.documents import Document, as_number, as_switch
+
+_COMMANDS = {"sft": "sft", "pt": "pretrain", "rlhf": ""}
+_RLHF = {"dpo": "dpo", "grpo": "grpo", "ppo": "ppo", "gkd": "gkd", "rm": "reward"}
+_DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
+_TUNERS = ("train_type", "tuner_type", "sft_type")
+
+_AUTO = "auto"
+_UNSHARDED = {
+    "allgather_partitions": True,
+    "allgather_bucket_size": 2e8,
+    "reduce_scatter": True,
+    "reduce_bucket_size": 2e8,
+}
+_SHARDED = {
+    "reduce_bucket_size": _AUTO,
+    "stage3_prefetch_bucket_size": _AUTO,
+    "stage3_param_persistence_threshold": _AUTO,
+}
+
+
+def trains_by_swift(program: str, command: str) -> bool:
+    """Return True for a command of ms-swift that trains: ``swift sft``."""
+    return program == "swift" and command in _COMMANDS
+
+
+def facts_of_swift(command: str, document: Document) -> Iterator[Fact]:
+    """Yield the facts that a command and its options state, beside those of TrainingArguments."""
+    source = f"{document.file}: swift {command}"
+    yield Fact(name="trainer", value=True, source=source)
+    task = _COMMANDS[command] or _RLHF.get(str(document.get("rlhf_type") or "dpo"))
+    if task is not None:
+        yield (
+            document.fact("task", task, "rlhf_type")
+            if command == "rlhf"
+            else Fact(name="task", value=task, source=source)
+        )
+    if (dtype := _DTYPES.get(str(document.get("torch_dtype")))) is not None:
+        yield document.fact("dtype", dtype, "torch_dtype")
+    if isinstance(model := document.get("model"), str):
+        yield document.fact("model_name", model, "model")
+    yield from _tuned(document)
+    if bits := as_number(document.get("quant_bits")):
+        yield document.fact("quantized", bool(bits), "quant_bits")
+    yield from _sharded(document)
+
+
+def _tuned(document: Document) -> Iterator[Fact]:
+    tuner = next((key for key in _TUNERS if document.get(key) is not None), _TUNERS[0])
+    kind = str(document.get(tuner) or "lora")
+    if kind in ("lora", "full"):
+        fact = document.fact("lora", kind == "lora", tuner)
+        yield msgspec.structs.replace(fact, yields=document.get(tuner) is None)
+    yield document.usual("lora_modules_to_save", "", "modules_to_save")
+
+
+def _sharded(document: Document) -> Iterator[Fact]:
+    named = document.get("deepspeed")
+    if named is None:
+        return
+    configuration = _configuration(str(named))
+    if configuration is not None:
+        yield from facts_of_deepspeed(Document(configuration, f"ms-swift's {named}"))
+    # `_fix_gradient_checkpointing` of its trainers
+    if as_switch(document.get("gradient_checkpointing")) is not False:
+        yield document.usual("gradient_checkpointing", "reentrant", "gradient_checkpointing_kwargs")
+
+
+def _configuration(name: str) -> dict[str, Any] | None:
+    """Return ms-swift's own configuration of a name, ``zero3_offload``; None for a file. Version 2 called it
+    ``default-zero3``."""
+    stage, _, offload = name.removeprefix("default-").partition("_")
+    if stage not in ("zero0", "zero1", "zero2", "zero3") or offload not in ("", "offload"):
+        return None
+    number = int(stage[-1])
+    device = {"device": "cpu" if offload else "none", "pin_memory": True}
+    zero = {"stage": number, "overlap_comm": False, "contiguous_gradients": True}
+    zero |= _SHARDED if number == 3 else _UNSHARDED
+    zero |= {"offload_optimizer": device} if number else {}
+    zero |= {"offload_param": device} if number == 3 else {}
+    return {
+        "fp16": {"enabled": _AUTO, "loss_scale": 0, "initial_scale_power": 16},
+        "bf16": {"enabled": _AUTO},
+        "zero_optimization": zero,
+        "gradient_accumulation_steps": _AUTO,
+        "gradient_clipping": _AUTO,
+        "train_batch_size": _AUTO,
+        "train_micro_batch_size_per_gpu": _AUTO,
+    }
