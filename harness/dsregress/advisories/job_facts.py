@@ -229,8 +229,8 @@ def _with_consequences(known: Mapping[str, Fact]) -> dict[str, Fact]:
 
 
 def _accumulation(known: Mapping[str, Fact]) -> Iterator[Fact]:
-    """Yield the accumulation that is left of a step's micro-batches for each rank. DeepSpeed needs two of its batch sizes and
-    the accumulation (`DeepSpeedConfig._configure_train_batch_size`)."""
+    """Yield the accumulation that is left of a step's micro-batches for each rank. DeepSpeed needs two of its batch sizes
+    and the accumulation (`DeepSpeedConfig._configure_train_batch_size`)."""
     batches, ranks = known.get("micro_batches_per_step"), known.get("world_size")
     if batches is None or ranks is None or not (isinstance(batches.value, int) and isinstance(ranks.value, int)):
         return

@@ -144,6 +144,7 @@ class FoundPackages:
         self.ranges = dict.fromkeys(self.unknown, "") | {
             name: bounds for one in packages for name, bounds in one.ranges.items() if name in self.unknown
         }
+        self.cuda = next((one.cuda for one in packages if one.cuda), "")
         self.known = known_packages(advisories)
         self.absent: frozenset[str] = frozenset()
         if any(one.is_whole for one in packages):
@@ -151,12 +152,17 @@ class FoundPackages:
 
     @property
     def facts(self) -> list[Fact]:
-        """The facts that a package is installed, or not."""
+        """The facts that a package is installed, or not, and that the packages are for GPUs."""
         present = [name for name in _OPTIONAL if name in self.versions]
         absent = [name for name in _OPTIONAL if name in self.absent]
         return [
             *(Fact(name=name, value=True, source=f"{self.where}: {name}") for name in present),
             *(Fact(name=name, value=False, source=f"{self.where}: no {name}") for name in absent),
+            *(
+                [Fact(name="device", value="cuda", source=f"{self.where}: {self.cuda}", yields=True)]
+                if self.cuda
+                else []
+            ),
         ]
 
 

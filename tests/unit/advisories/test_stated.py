@@ -569,8 +569,8 @@ def test_automatic_values_are_filled_in_by_accelerate_or_transformers(tmp_path: 
             },
         ),
         ("swift rlhf --model m", {"task": "dpo", "zero_stage": None, "reduce_bucket_size": None}),
-        ("swift sft --deepspeed default-zero3 --modules_to_save lm_head", {"zero_stage": 3, "lora_modules_to_save": "lm_head"}),
-        ("swift pt --deepspeed ds.json --tuner_type lora --quant_bits 4", {"zero_stage": 1, "lora": True, "quantized": True}),
+        ("swift sft --deepspeed default-zero3 --modules_to_save lm_head", {"lora_modules_to_save": "lm_head"}),
+        ("swift pt --deepspeed ds.json --tuner_type lora --quant_bits 4", {"zero_stage": 1, "quantized": True}),
         ("swift infer --model m", {"trainer": None, "lora": None}),
     ],
 )  # fmt: skip

@@ -9,7 +9,7 @@ from dsregress.advisories.job_facts import Fact
 from dsregress.advisories.stated.documents import Document
 from dsregress.probe.launch_line import LaunchLine
 
-#: Packages of such frameworks: ``-m verl.trainer.main_ppo``, ``torchtitan/train.py``, ``nemo llm pretrain``, ``megatron sft``.
+#: Packages of such frameworks: ``-m verl.trainer.main_ppo``, ``torchtitan/train.py``, ``nemo llm pretrain``.
 _PACKAGES = frozenset(("verl", "torchtitan", "nemo", "nemo_rl", "nemo_run", "nemo_automodel", "megatron"))
 
 #: An option that every program of Megatron-LM has.

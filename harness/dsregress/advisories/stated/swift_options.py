@@ -1,5 +1,5 @@
-"""Facts that a launch line of ms-swift states. Its trainers are transformers' and TRL's, and ``--deepspeed`` names one of its
-own configurations (swift/config of ms-swift, the same ones since 3.0) or a file."""
+"""Facts that a launch line of ms-swift states. Its trainers are transformers' and TRL's. ``--deepspeed`` names one of its
+own configurations (swift/config of ms-swift) or a file."""
 
 from __future__ import annotations
 
