@@ -111,6 +111,11 @@ def recommend_command(
     if pinned.sources:
         _check_own_job(scenario, fail_on)
         return _recommend_for_job(pinned.sources, pinned.job, stacks, settings, json_file)
+    if scenario is None and pinned.job.program is None:
+        hint = (
+            "give -r FILE for a job of your own, or name a scenario or --program 'torchrun train.py' that was measured"
+        )
+        raise UsageError("no packages and no workload", where="command line", hint=hint)
     scenario = available_workloads.measured_workload(scenario, pinned.job.program, settings)
     declared = declared_scenario(settings, scenario)
     _check_variant(declared, pinned.variant)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
 
 from dsregress.advisories.advisory import Advisory
 from dsregress.advisories.auditing import StatedJob
@@ -81,6 +84,20 @@ def _note_absent(files: Iterable[str]) -> None:
 
 #: The goal that is the newest release known here.
 LATEST = "latest"
+
+
+_OPEN_GOAL = re.compile(r"(?P<name>[A-Za-z][\w.-]*?)(?:\[.*\])?\s*(?P<bounds>(?:[<>~!]=?|=(?!=)).*)?")
+
+
+def check_named_release(text: str, packages: Collection[str]) -> None:
+    """Raise UsageError for a goal that is a package without its release: ``deepspeed``, ``deepspeed>=0.18``."""
+    found = _OPEN_GOAL.fullmatch(text.strip())
+    if found is None or os.path.exists(text):
+        return
+    name = str(canonicalize_name(found["name"]))
+    if found["bounds"] or name in packages:
+        what = f"{text!r} names no release" if found["bounds"] is None else f"{text!r} is no single release"
+        raise UsageError(what, where="--to", hint=f"write {name}==VERSION")
 
 
 def goal_release(package: str, spec: str, hint: str) -> str | None:
