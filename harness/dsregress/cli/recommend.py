@@ -144,6 +144,15 @@ def recommend_command(
     return exit_code_of_advice(advice)
 
 
+def _check_some_workload(scenario: str | None, job: JobOptions) -> None:
+    """Raise UsageError for a call that names nothing."""
+    if scenario is None and job.program is None:
+        hint = (
+            "give -r FILE for a job of your own, or name a scenario or --program 'torchrun train.py' that was measured"
+        )
+        raise UsageError("no packages and no workload", where="command line", hint=hint)
+
+
 def _check_own_job(scenario: str | None, fail_on: tuple[str, ...] | None) -> None:
     """Raise UsageError for what a job of one's own does not take."""
     if scenario is not None:

@@ -264,7 +264,7 @@ _MPI_VARIABLES = ("-x", "-genv", "--export")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class _Started:
+class _InnerLine:
     """The line that another command starts on each rank, or on a cluster's machine."""
 
     words: list[str]
@@ -272,12 +272,12 @@ class _Started:
     variables: tuple[tuple[str, str], ...] = ()
 
 
-def _started(words: list[str]) -> _Started | None:
+def _started(words: list[str]) -> _InnerLine | None:
     """Return the line after ``ray job submit OPTIONS --``, or after the options of ``mpirun``, which are many: it begins
     with a launcher or a file of Python. None for a line without a starter."""
     first = os.path.basename(words[0])
     if words[1:3] == ["job", "submit"] and first == "ray" and "--" in words:
-        return _Started(words=words[words.index("--") + 1 :])
+        return _InnerLine(words=words[words.index("--") + 1 :])
     if first not in _OF_MPI:
         return None
     begin = next((at for at, word in enumerate(words) if at and _begins_line(word)), None)
@@ -286,7 +286,7 @@ def _started(words: list[str]) -> _Started | None:
     options = words[1:begin]
     counts = [value for name, value in itertools.pairwise(options) if name in _MPI_RANKS]
     given = [value for name, value in itertools.pairwise(options) if name in _MPI_VARIABLES]
-    return _Started(
+    return _InnerLine(
         words=words[begin:],
         ranks=int(counts[0]) if counts and counts[0].isdecimal() else None,
         variables=tuple((name, value) for name, equals, value in (one.partition("=") for one in given) if equals),

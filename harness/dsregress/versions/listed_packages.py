@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 import msgspec
 
@@ -44,14 +43,14 @@ def listed_packages(text: str, file: str) -> ListedPackages | None:
     return _of_json(text) if text.lstrip()[:1] in ("{", "[") else None
 
 
-def _toml(text: str, file: str) -> Mapping[str, Any]:
+def _toml(text: str, file: str) -> Mapping[str, object]:
     try:
         return parsed_toml(text)
     except ValueError as error:
         raise UsageError(f"not valid TOML: {error}", where=file, hint="`pip freeze` prints what is installed") from None
 
 
-def _of_project(values: Mapping[str, Any], file: str) -> ListedPackages:
+def _of_project(values: Mapping[str, object], file: str) -> ListedPackages:
     """Return the dependencies that are no extra's."""
     project = values.get("project")
     declared = project.get("dependencies") if isinstance(project, Mapping) else None
@@ -61,7 +60,7 @@ def _of_project(values: Mapping[str, Any], file: str) -> ListedPackages:
     return ListedPackages(tuple(map(str, declared)), is_whole=False)
 
 
-def _of_pylock(values: Mapping[str, Any]) -> Iterator[str]:
+def _of_pylock(values: Mapping[str, object]) -> Iterator[str]:
     for one in _entries(values.get("packages")):
         is_own = any(source in one for source in _OWN_SOURCES) or "version" not in one
         pin = f"{one['name']} @ file:///own" if is_own else f"{one['name']}=={one['version']}"
@@ -105,12 +104,13 @@ def _has_version(one: object) -> bool:
     return isinstance(one, dict) and isinstance(one.get("version"), str)
 
 
-def _entries(values: object) -> list[Mapping[str, Any]]:
+def _entries(values: object) -> list[Mapping[str, object]]:
     found = values if isinstance(values, list) else []
     return [one for one in found if isinstance(one, dict) and isinstance(one.get("name"), str)]
 
 
-def _pins(entries: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+def _pins(entries: Iterable[Mapping[str, object]]) -> Iterator[str]:
     for one in entries:
         if isinstance(one.get("version"), str):
-            yield f"{CONDA_NAMES.get(one['name'], one['name'])}=={one['version']}"
+            name = str(one["name"])
+            yield f"{CONDA_NAMES.get(name, name)}=={one['version']}"

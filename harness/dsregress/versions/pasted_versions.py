@@ -28,14 +28,17 @@ _EXPLICIT = re.compile(
 
 _FORMS = (_EXPORTED, _FACT, _COLLECTED, _REPORTED, _EXPLICIT)
 
-#: Lines that name a card, or a torch for CUDA: of ``transformers-cli env``, ``trl env``, torch's collect_env and
-#: DeepSpeed's report, and conda's builds.
-_OF_CUDA = re.compile(
-    r"^\s*-?\s*(?:.*\bversion[^:\n]*: \d\S* \((?:CUDA|GPU)\)|PyTorch version \(GPU\?\): \d\S* \(True\)"
-    r"|(?:GPU type|CUDA used to build PyTorch|accelerator\(s\)): (?:NVIDIA\b|Tesla\b|\d).*|Using GPU in script\?: yes"
-    r"|torch cuda version \.+ \d.*|(?:\S*(?:::|/))?pytorch(?:=+|\s+|-)\d[\w.]*(?:=|\s+|-)\S*cuda\S*.*)\s*$",
-    re.MULTILINE | re.IGNORECASE,
+#: Lines that name a torch for CUDA, or its cards: of ``transformers-cli env``, ``trl env`` and LLaMA-Factory's,
+_OF_ENV = (
+    r"-?\s*(?:.*\bversion[^:\n]*: \d\S* \((?:CUDA|GPU)\)|PyTorch version \(GPU\?\): \d\S* \(True\)|Using GPU .*: yes)"
 )
+#: of these, torch's collect_env and DeepSpeed's ds_report,
+_OF_CARDS = (
+    r"-?\s*(?:GPU type|CUDA used to build PyTorch|accelerator\(s\)): (?:NVIDIA|Tesla|\d).*|torch cuda version \.+ \d.*"
+)
+#: and conda's builds.
+_OF_BUILD = r"-?\s*(?:\S*(?:::|/))?pytorch(?:=+|\s+|-)\d[\w.]*(?:=|\s+|-)\S*cuda\S*.*"
+_OF_CUDA = re.compile(rf"^\s*(?:{_OF_ENV}|{_OF_CARDS}|{_OF_BUILD})\s*$", re.MULTILINE | re.IGNORECASE)
 
 #: Distributions that only a torch for CUDA requires: pip's and conda's.
 _WITH_CUDA = re.compile(r"nvidia-cuda-runtime(?:-cu\d+)?|pytorch-cuda|pytorch-gpu|cuda-cudart")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +100,7 @@ def _facts(line: LaunchLine, folder: Path, absent: list[str]) -> Iterator[Fact]:
             yield Fact(name="task", value=line.program, source=f"{LINE}: trl {line.program}")
 
 
-def _option_of_deepspeed(line: LaunchLine, options: dict[str, Any]) -> Iterator[Fact]:
+def _option_of_deepspeed(line: LaunchLine, options: Mapping[str, object]) -> Iterator[Fact]:
     """Yield if a file stands after ``--deepspeed``, as transformers' TrainingArguments take it. Beside DeepSpeed's own
     ``--deepspeed_config FILE`` the option is a switch."""
     named = options.get("deepspeed")

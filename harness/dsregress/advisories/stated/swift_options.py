@@ -4,7 +4,7 @@ own configurations (swift/config of ms-swift) or a file."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from pathlib import Path
 
 import msgspec
 
@@ -12,23 +12,22 @@ from dsregress.advisories.job_facts import Fact
 from dsregress.advisories.stated.deepspeed_json import facts_of_deepspeed
 from dsregress.advisories.stated.documents import Document, as_number, as_switch
 
-_COMMANDS = {"sft": "sft", "pt": "pretrain", "rlhf": ""}
-_RLHF = {"dpo": "dpo", "grpo": "grpo", "ppo": "ppo", "gkd": "gkd", "rm": "reward"}
-_DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
-_TUNERS = ("train_type", "tuner_type", "sft_type")
 
-_AUTO = "auto"
-_UNSHARDED = {
-    "allgather_partitions": True,
-    "allgather_bucket_size": 2e8,
-    "reduce_scatter": True,
-    "reduce_bucket_size": 2e8,
-}
-_SHARDED = {
-    "reduce_bucket_size": _AUTO,
-    "stage3_prefetch_bucket_size": _AUTO,
-    "stage3_param_persistence_threshold": _AUTO,
-}
+class _SwiftTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``swift_options.json``."""
+
+    tasks: dict[str, str]  #: a kind of ``swift rlhf`` -> the task
+    dtypes: dict[str, str]
+    configuration: dict[str, object]  #: what all its configurations of DeepSpeed share
+    zero: dict[str, object]
+    below_3: dict[str, object]  #: of ZeRO's stages without sharded weights
+    of_3: dict[str, object]
+
+
+_TABLE = msgspec.json.decode(Path(__file__).with_suffix(".json").read_bytes(), type=_SwiftTable)
+
+_COMMANDS = {"sft": "sft", "pt": "pretrain", "rlhf": ""}
+_TUNERS = ("train_type", "tuner_type", "sft_type")
 
 
 def trains_by_swift(program: str, command: str) -> bool:
@@ -40,14 +39,14 @@ def facts_of_swift(command: str, document: Document) -> Iterator[Fact]:
     """Yield the facts that a command and its options state, beside those of TrainingArguments."""
     source = f"{document.file}: swift {command}"
     yield Fact(name="trainer", value=True, source=source)
-    task = _COMMANDS[command] or _RLHF.get(str(document.get("rlhf_type") or "dpo"))
+    task = _COMMANDS[command] or _TABLE.tasks.get(str(document.get("rlhf_type") or "dpo"))
     if task is not None:
         yield (
             document.fact("task", task, "rlhf_type")
             if command == "rlhf"
             else Fact(name="task", value=task, source=source)
         )
-    if (dtype := _DTYPES.get(str(document.get("torch_dtype")))) is not None:
+    if (dtype := _TABLE.dtypes.get(str(document.get("torch_dtype")))) is not None:
         yield document.fact("dtype", dtype, "torch_dtype")
     if isinstance(model := document.get("model"), str):
         yield document.fact("model_name", model, "model")
@@ -78,7 +77,7 @@ def _sharded(document: Document) -> Iterator[Fact]:
         yield document.usual("gradient_checkpointing", "reentrant", "gradient_checkpointing_kwargs")
 
 
-def _configuration(name: str) -> dict[str, Any] | None:
+def _configuration(name: str) -> dict[str, object] | None:
     """Return ms-swift's own configuration of a name, ``zero3_offload``; None for a file. Version 2 called it
     ``default-zero3``."""
     stage, _, offload = name.removeprefix("default-").partition("_")
@@ -86,16 +85,6 @@ def _configuration(name: str) -> dict[str, Any] | None:
         return None
     number = int(stage[-1])
     device = {"device": "cpu" if offload else "none", "pin_memory": True}
-    zero = {"stage": number, "overlap_comm": False, "contiguous_gradients": True}
-    zero |= _SHARDED if number == 3 else _UNSHARDED
-    zero |= {"offload_optimizer": device} if number else {}
-    zero |= {"offload_param": device} if number == 3 else {}
-    return {
-        "fp16": {"enabled": _AUTO, "loss_scale": 0, "initial_scale_power": 16},
-        "bf16": {"enabled": _AUTO},
-        "zero_optimization": zero,
-        "gradient_accumulation_steps": _AUTO,
-        "gradient_clipping": _AUTO,
-        "train_batch_size": _AUTO,
-        "train_micro_batch_size_per_gpu": _AUTO,
-    }
+    zero = {"stage": number, **_TABLE.zero, **(_TABLE.of_3 if number == 3 else _TABLE.below_3)}
+    offloaded = ("offload_optimizer", "offload_param")[: 0 if number == 0 else 2 if number == 3 else 1]
+    return {**_TABLE.configuration, "zero_optimization": {**zero, **dict.fromkeys(offloaded, device)}}
