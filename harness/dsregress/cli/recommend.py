@@ -111,12 +111,7 @@ def recommend_command(
     if pinned.sources:
         _check_own_job(scenario, fail_on)
         return _recommend_for_job(pinned.sources, pinned.job, stacks, settings, json_file)
-    if scenario is None and pinned.job.program is None:
-        hint = (
-            "give -r FILE for a job of your own, or name a scenario or --program 'torchrun train.py' that was measured"
-        )
-        raise UsageError("no packages and no workload", where="command line", hint=hint)
-    scenario = available_workloads.measured_workload(scenario, pinned.job.program, settings)
+    scenario = _workload(scenario, pinned.job, settings)
     declared = declared_scenario(settings, scenario)
     _check_variant(declared, pinned.variant)
     question = release_advice.RecommendQuery(
@@ -144,13 +139,14 @@ def recommend_command(
     return exit_code_of_advice(advice)
 
 
-def _check_some_workload(scenario: str | None, job: JobOptions) -> None:
-    """Raise UsageError for a call that names nothing."""
+def _workload(scenario: str | None, job: JobOptions, settings: Settings) -> str:
+    """Return the name of what was measured. Raise UsageError, also for a call that names nothing."""
     if scenario is None and job.program is None:
         hint = (
             "give -r FILE for a job of your own, or name a scenario or --program 'torchrun train.py' that was measured"
         )
         raise UsageError("no packages and no workload", where="command line", hint=hint)
+    return available_workloads.measured_workload(scenario, job.program, settings)
 
 
 def _check_own_job(scenario: str | None, fail_on: tuple[str, ...] | None) -> None:
