@@ -475,6 +475,7 @@ def test_openrlhf_writes_deepspeeds_configuration_by_its_options(tmp_path: Path)
     found = stated(facts_of_line(line, tmp_path)[0])
     assert found == {
         "framework": "openrlhf",
+        "deepspeed_option": False,
         "task": "ppo",
         "integration": "none",
         "scheduler": "none",
@@ -492,6 +493,7 @@ def test_openrlhf_writes_deepspeeds_configuration_by_its_options(tmp_path: Path)
     more = "deepspeed --module openrlhf.cli.train_sft --max_norm 0.5 --gradient_checkpointing "
     assert stated(facts_of_line(more + "--gradient_checkpointing_use_reentrant", tmp_path)[0]) == {
         "framework": "openrlhf",
+        "deepspeed_option": False,
         "task": "sft",
         "integration": "none",
         "scheduler": "none",
@@ -571,6 +573,8 @@ def test_automatic_values_are_filled_in_by_accelerate_or_transformers(tmp_path: 
         ("swift rlhf --model m", {"task": "dpo", "zero_stage": None, "reduce_bucket_size": None}),
         ("swift sft --deepspeed default-zero3 --modules_to_save lm_head", {"lora_modules_to_save": "lm_head"}),
         ("swift pt --deepspeed ds.json --tuner_type lora --quant_bits 4", {"zero_stage": 1, "quantized": True}),
+        ("torchrun --nproc_per_node 8 swift/cli/sft.py --deepspeed zero1", {"zero_stage": 1, "trainer": True}),
+        ("python -m swift.cli.rlhf --rlhf_type kto --deepspeed zero0", {"zero_stage": 0, "task": None}),
         ("swift infer --model m", {"trainer": None, "lora": None}),
     ],
 )  # fmt: skip

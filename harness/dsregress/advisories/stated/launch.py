@@ -13,7 +13,7 @@ from dsregress.advisories.stated import accelerate_yaml, deepspeed_json, program
 from dsregress.advisories.stated.documents import Document, as_number, read_document
 from dsregress.advisories.stated.openrlhf_options import facts_of_openrlhf, is_of_openrlhf
 from dsregress.advisories.stated.own_engines import facts_without_deepspeed
-from dsregress.advisories.stated.swift_options import facts_of_swift, trains_by_swift
+from dsregress.advisories.stated.swift_options import command_of_swift, facts_of_swift
 from dsregress.errors import UsageError
 from dsregress.probe import launch_line
 from dsregress.probe.border.untrusted import MOST_FILE_BYTES, read_regular
@@ -74,11 +74,12 @@ def _facts(line: LaunchLine, folder: Path, absent: list[str]) -> Iterator[Fact]:
         for document in _present(line.configuration, folder, LINE, absent):
             yield from _without(launched, _of_accelerate(document, folder, absent))
     options = options_of(line.arguments)
+    yield from _option_of_deepspeed(line, options)
     if line.is_module and is_of_openrlhf(line.program):
         yield from facts_of_openrlhf(line.program, Document(options, LINE, "--"))
         return
     given = list(_of_trainer(Document(options, LINE, "--"), folder, absent))
-    if trains_by_swift(line.program, command := next(iter(line.arguments), "")):
+    if command := command_of_swift(line):
         given += facts_of_swift(command, Document(options, LINE, "--"))
     given += facts_without_deepspeed(line, Document(options, LINE, "--"))
     found = list(given)
@@ -92,7 +93,6 @@ def _facts(line: LaunchLine, folder: Path, absent: list[str]) -> Iterator[Fact]:
     open_names = _SHARDING if line.launcher in ("accelerate", "deepspeed") else ()
     yield from (fact for fact in found if not (fact.yields and fact.name in open_names))
     yield from program_source.facts_of_source(source, line.program)
-    yield from _option_of_deepspeed(line, options)
     if line.launcher in ("trl", "llamafactory-cli"):
         yield Fact(name="trainer", value=True, source=f"{LINE}: {line.launcher}")
         yield Fact(name="framework", value=line.launcher.removesuffix("-cli"), source=f"{LINE}: {line.launcher}")

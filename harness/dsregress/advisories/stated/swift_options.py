@@ -3,6 +3,7 @@ own configurations (swift/config of ms-swift) or a file."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import msgspec
 from dsregress.advisories.job_facts import Fact
 from dsregress.advisories.stated.deepspeed_json import facts_of_deepspeed
 from dsregress.advisories.stated.documents import Document, as_number, as_switch
+from dsregress.probe.launch_line import INSTALLED, LaunchLine
 
 
 class _SwiftTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -27,12 +29,16 @@ class _SwiftTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 _TABLE = msgspec.json.decode(Path(__file__).with_suffix(".json").read_bytes(), type=_SwiftTable)
 
 _COMMANDS = {"sft": "sft", "pt": "pretrain", "rlhf": ""}
+_COMMAND = re.compile(rf"swift ({'|'.join(_COMMANDS)})|(?:.*/)?swift[./]cli[./]({'|'.join(_COMMANDS)})(?:\.py)?")
 _TUNERS = ("train_type", "tuner_type", "sft_type")
 
 
-def trains_by_swift(program: str, command: str) -> bool:
-    """Return True for a command of ms-swift that trains: ``swift sft``."""
-    return program == "swift" and command in _COMMANDS
+def command_of_swift(line: LaunchLine) -> str:
+    """Return the command of ms-swift that trains: ``sft`` of ``swift sft`` and ``torchrun swift/cli/sft.py``; empty for any
+    other line."""
+    words = (line.program, *line.arguments[:1]) if line.launcher == INSTALLED else (line.program,)
+    found = _COMMAND.fullmatch(" ".join(words))
+    return found[1] or found[2] if found is not None else ""
 
 
 def facts_of_swift(command: str, document: Document) -> Iterator[Fact]:
