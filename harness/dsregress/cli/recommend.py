@@ -111,7 +111,7 @@ def recommend_command(
     if pinned.sources:
         _check_own_job(scenario, fail_on)
         return _recommend_for_job(pinned.sources, pinned.job, stacks, settings, json_file)
-    scenario = _workload(scenario, pinned.job, settings)
+    scenario = _named_workload(scenario, pinned.job, settings)
     declared = declared_scenario(settings, scenario)
     _check_variant(declared, pinned.variant)
     question = release_advice.RecommendQuery(
@@ -139,7 +139,7 @@ def recommend_command(
     return exit_code_of_advice(advice)
 
 
-def _workload(scenario: str | None, job: JobOptions, settings: Settings) -> str:
+def _named_workload(scenario: str | None, job: JobOptions, settings: Settings) -> str:
     """Return the name of what was measured. Raise UsageError, also for a call that names nothing."""
     if scenario is None and job.program is None:
         hint = (
