@@ -29,6 +29,9 @@ from dsregress.probe.launch_line import INSTALLED, LaunchLineError, parse
         ("python -m torch.distributed.run --nproc-per-node 2 train.py", "torchrun", "train.py", ()),
         ("trl sft --model_name_or_path m", "trl", "sft", ("--model_name_or_path", "m")),
         ("llamafactory-cli train x.yaml", "llamafactory-cli", "train", ("x.yaml",)),
+        ("mpirun -np 8 -H a:4,b:4 -x NCCL_DEBUG=INFO --allow-run-as-root python -u train.py --lr 1", "python", "train.py",
+         ("--lr", "1")),
+        ("ray job submit --address http://x:8265 --working-dir . -- torchrun train.py a", "torchrun", "train.py", ("a",)),
         ("torchrun \\\n  --nproc_per_node 2 \\\n  train.py", "torchrun", "train.py", ()),
     ],
 )  # fmt: skip
@@ -223,3 +226,28 @@ def test_a_command_takes_its_number_of_processes_from_a_variable() -> None:
 )
 def test_other_words_for_a_number_of_processes_are_the_launchers(options: str) -> None:
     assert parse(f"{options} train.py").program == "train.py"
+
+
+@pytest.mark.parametrize(
+    ("line", "ranks"),
+    [
+        ("mpirun -np 8 python train.py", 8),
+        ("mpiexec -n 2 torchrun --nproc_per_node 4 --nnodes 2 train.py", 8),
+        ("mpirun --hostfile hosts python train.py", None),
+        ("ray job submit -- mpirun -np 4 python train.py", 4),
+        ("ray job submit -- accelerate launch --num_processes 2 train.py", 2),
+    ],
+)
+def test_ranks_are_those_of_the_launcher_or_of_what_starts_it(line: str, ranks: int | None) -> None:
+    assert parse(line).ranks == ranks
+
+
+def test_variables_that_a_starter_sets_are_the_programs() -> None:
+    parsed = parse("A=1 mpirun -np 2 -x DS_ACCELERATOR=cpu -x PATH B=2 python train.py")
+    assert dict(parsed.variables) == {"A": "1", "DS_ACCELERATOR": "cpu"}
+
+
+@pytest.mark.parametrize("line", ["mpirun -np 8 ./a.out", "ray start --head", "ray job submit python"])
+def test_a_starter_of_no_program_of_python_is_refused(line: str) -> None:
+    with pytest.raises(LaunchLineError, match="is not understood; write the line that it starts"):
+        parse(line)

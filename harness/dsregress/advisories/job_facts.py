@@ -7,7 +7,7 @@ states, and what follows from what.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -109,7 +109,8 @@ class Conflict(msgspec.Struct, frozen=True, kw_only=True):
 
 def merged_facts(read: Iterable[Fact], said: Iterable[Fact] = ()) -> tuple[dict[str, Fact], tuple[Conflict, ...]]:
     """Return the facts by name, with those that follow from them, and the conflicts among those that were ``read``: such a
-    fact is one of the values that are stated. What the reader ``said`` counts alone."""
+    fact is one of the values that are stated. What the reader ``said`` counts alone. Of what is usual the last counts, also
+    for a fact that is otherwise known as one of several values."""
     read, said = list(read), list(said)
     found: dict[str, Fact] = {}
     conflicts: dict[str, Conflict] = {}
@@ -123,8 +124,16 @@ def merged_facts(read: Iterable[Fact], said: Iterable[Fact] = ()) -> tuple[dict[
     given = {fact.name: fact for fact in said}
     unsettled = {name: one for name, one in conflicts.items() if name not in given}
     known = _with_consequences({**found, **{name: _either(one) for name, one in unsettled.items()}, **given})
-    usual = {fact.name: fact for fact in read if fact.yields and fact.name not in known}
+    usual = {
+        fact.name: fact
+        for fact in read
+        if fact.yields and fact.name not in unsettled and (fact.name not in known or _narrows(fact, known[fact.name]))
+    }
     return _with_consequences({**known, **usual}), tuple(unsettled.values())
+
+
+def _narrows(usual: Fact, fact: Fact) -> bool:
+    return isinstance(fact.value, OneOf) and not isinstance(usual.value, OneOf) and _agreed(fact, usual) is usual
 
 
 def _either(conflict: Conflict) -> Fact:
@@ -214,11 +223,27 @@ def _with_consequences(known: Mapping[str, Fact]) -> dict[str, Fact]:
                 continue
             for other, value in followed[0].items():
                 found.setdefault(other, Fact(name=other, value=value, source=fact.source))
+    if "gradient_accumulation_steps" not in found:
+        found.update({fact.name: fact for fact in _accumulation(found)})
     return found
 
 
+def _accumulation(known: Mapping[str, Fact]) -> Iterator[Fact]:
+    """Yield the accumulation that is left of a step's micro-batches for each rank. DeepSpeed needs two of its batch sizes
+    and the accumulation (`DeepSpeedConfig._configure_train_batch_size`)."""
+    batches, ranks = known.get("micro_batches_per_step"), known.get("world_size")
+    if batches is None or ranks is None or not (isinstance(batches.value, int) and isinstance(ranks.value, int)):
+        return
+    if ranks.value > 0 and batches.value > 0 and batches.value % ranks.value == 0:
+        source = f"{batches.source} on {ranks.value} ranks ({ranks.source})"
+        yield Fact(name="gradient_accumulation_steps", value=batches.value // ranks.value, source=source)
+
+
 _YES, _NO = ("yes", "true", "on"), ("no", "false", "off")
-_UNSET = ("unset", "none", "null", "default")
+_UNSET = ("", "unset", "none", "null", "default")
+
+#: Values of facts that have nothing of the kind.
+_NOTHING = (None, "", "none")
 
 
 def said_fact(text: str) -> Fact:
@@ -231,7 +256,7 @@ def said_fact(text: str) -> Fact:
         raise UsageError(f"no such fact: {name}", where="--set", hint=f"write --set {_TABLE.meant[name]}")
     if factor is None:
         raise no_such("fact", name, FACTS, where="--set", most=12)
-    if not equals or not written:
+    if not equals or not (written or "" in factor.explored):
         raise UsageError(f"{name} without a value", where="--set", hint=f"write {name}={choices(factor)}")
     value = _said_value(factor, written)
     return Fact(name=factor.name, value=value, source=f"--set {factor.name}")
@@ -245,13 +270,13 @@ def choices(factor: Factor) -> str:
     numeric = [one for one in values if _is_number(one)]
     if numeric and not factor.known:
         return "N|unset" if None in values else "N"
-    return "|".join(said_text(one) for one in values if one != "") or "TEXT"
+    return "|".join(said_text(one) for one in values) if values != [""] else "none|TEXT"
 
 
 def said_text(value: Any) -> str:
     """Return a value as a reader states it."""
-    if value is None:
-        return "unset"
+    if value is None or value == "":
+        return "none" if value == "" else "unset"
     return ("yes" if value else "no") if isinstance(value, bool) else str(value)
 
 
@@ -262,8 +287,9 @@ def _said_value(factor: Factor, written: str) -> Any:
             return value
     if any(isinstance(one, bool) for one in values) and written.lower() in (*_YES, *_NO):
         return written.lower() in _YES
-    if None in values and written.lower() in _UNSET:
-        return None
+    if written.lower() in (*_UNSET, *_NO):
+        for nothing in (one for one in _NOTHING if one in values):
+            return nothing
     numbers = [one for one in values if _is_number(one)]
     if numbers and not factor.known:
         try:

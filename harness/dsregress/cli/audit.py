@@ -25,6 +25,7 @@ from dsregress.cli.package_files import packages_of_file
 from dsregress.cli.stated_jobs import (
     LATEST,
     FoundPackages,
+    check_named_release,
     goal_release,
     installed_packages,
     kept_releases,
@@ -223,8 +224,9 @@ def _target_versions(targets: Sequence[str], found: FoundPackages) -> dict[str, 
     for text in targets:
         name, equals, spec = (part.strip() for part in text.partition("=="))
         if not equals and text != LATEST and parsed_version(text) is None:
-            packages = packages_of_file(text)
             mine = found.versions.keys() | found.ranges.keys() | found.known
+            check_named_release(text, mine)
+            packages = packages_of_file(text)
             goals = releases_of_goal(text, packages, found.versions, found.ranges)
             wanted.update({name: version for name, version in goals.items() if name in mine})
             continue

@@ -111,7 +111,7 @@ def recommend_command(
     if pinned.sources:
         _check_own_job(scenario, fail_on)
         return _recommend_for_job(pinned.sources, pinned.job, stacks, settings, json_file)
-    scenario = available_workloads.measured_workload(scenario, pinned.job.program, settings)
+    scenario = _named_workload(scenario, pinned.job, settings)
     declared = declared_scenario(settings, scenario)
     _check_variant(declared, pinned.variant)
     question = release_advice.RecommendQuery(
@@ -137,6 +137,16 @@ def recommend_command(
         (json_file, lambda: recommend_report.advice_json(advice, lines)),
     )
     return exit_code_of_advice(advice)
+
+
+def _named_workload(scenario: str | None, job: JobOptions, settings: Settings) -> str:
+    """Return the name of what was measured. Raise UsageError, also for a call that names nothing."""
+    if scenario is None and job.program is None:
+        hint = (
+            "give -r FILE for a job of your own, or name a scenario or --program 'torchrun train.py' that was measured"
+        )
+        raise UsageError("no packages and no workload", where="command line", hint=hint)
+    return available_workloads.measured_workload(scenario, job.program, settings)
 
 
 def _check_own_job(scenario: str | None, fail_on: tuple[str, ...] | None) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
 
 from dsregress.advisories.advisory import Advisory
 from dsregress.advisories.auditing import StatedJob
@@ -83,6 +86,20 @@ def _note_absent(files: Iterable[str]) -> None:
 LATEST = "latest"
 
 
+_OPEN_GOAL = re.compile(r"(?P<name>[A-Za-z][\w.-]*?)(?:\[.*\])?\s*(?P<bounds>(?:[<>~!]=?|=(?!=)).*)?")
+
+
+def check_named_release(text: str, packages: Collection[str]) -> None:
+    """Raise UsageError for a goal that is a package without its release: ``deepspeed``, ``deepspeed>=0.18``."""
+    found = _OPEN_GOAL.fullmatch(text.strip())
+    if found is None or os.path.exists(text):
+        return
+    name = str(canonicalize_name(found["name"]))
+    if found["bounds"] or name in packages:
+        what = f"{text!r} names no release" if found["bounds"] is None else f"{text!r} is no single release"
+        raise UsageError(what, where="--to", hint=f"write {name}==VERSION")
+
+
 def goal_release(package: str, spec: str, hint: str) -> str | None:
     """Return the release of a package to go to, of ``--to``; None if the newest is asked for, and none is known. Raise
     UsageError, with the hint, for what is no version."""
@@ -144,6 +161,7 @@ class FoundPackages:
         self.ranges = dict.fromkeys(self.unknown, "") | {
             name: bounds for one in packages for name, bounds in one.ranges.items() if name in self.unknown
         }
+        self.cuda = next((one.cuda for one in packages if one.cuda), "")
         self.known = known_packages(advisories)
         self.absent: frozenset[str] = frozenset()
         if any(one.is_whole for one in packages):
@@ -151,12 +169,17 @@ class FoundPackages:
 
     @property
     def facts(self) -> list[Fact]:
-        """The facts that a package is installed, or not."""
+        """The facts that a package is installed, or not, and that the packages are for GPUs."""
         present = [name for name in _OPTIONAL if name in self.versions]
         absent = [name for name in _OPTIONAL if name in self.absent]
         return [
             *(Fact(name=name, value=True, source=f"{self.where}: {name}") for name in present),
             *(Fact(name=name, value=False, source=f"{self.where}: no {name}") for name in absent),
+            *(
+                [Fact(name="device", value="cuda", source=f"{self.where}: {self.cuda}", yields=True)]
+                if self.cuda
+                else []
+            ),
         ]
 
 

@@ -34,6 +34,7 @@ from dsregress.cli.package_files import packages_of_file
 from dsregress.cli.stated_jobs import (
     LATEST,
     FoundPackages,
+    check_named_release,
     goal_release,
     kept_releases,
     releases_of_goal,
@@ -294,6 +295,7 @@ def _goals(wanted: Sequence[str], under_test: str, found: InstalledPackages, sou
             theirs = releases_of_goal(text, packages_of_file(text), mine, found.ranges)
             specs |= {one: theirs[one] for one in mine if one in theirs}
             continue
+        check_named_release(text, mine)
         package = str(canonicalize_name(name)) if equals else under_test
         if package not in mine:
             raise UsageError(f"{source} has no release of {package}", where="--to", hint=f"it pins {', '.join(mine)}")

@@ -5,6 +5,7 @@ line too, to know its ranks and its files.
     deepspeed --num_gpus 8 train.py ARGS     accelerate launch --config_file zero3.yaml train.py ARGS
     trl sft ARGS                             llamafactory-cli train config.yaml
     litgpt finetune_lora ARGS                train.py ARGS
+    mpirun -np 8 python train.py ARGS        ray job submit -- python train.py ARGS
 
 A launcher's own code interprets its options: `dsregress.programs.launch.launchers` passes them on, in the measured
 environment. Here they are only separated from the program and from the program's arguments.
@@ -13,6 +14,7 @@ environment. Here they are only separated from the program and from the program'
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 import re
 import shlex
@@ -71,6 +73,7 @@ class LaunchLine:
     program: str  #: a file, a module, the launcher's command (``sft`` of trl), or a command that a package installs
     is_module: bool
     arguments: tuple[str, ...]  #: the program's
+    started_ranks: int | None = None  #: processes that a starter around the launcher starts: ``mpirun -np 8``
 
     @property
     def name(self) -> str:
@@ -99,9 +102,11 @@ class LaunchLine:
         if self.launcher == "deepspeed" and (included := self.option(_INCLUDE)):
             return _included(included)
         per_node = self._number(_RANKS, "NPROC_PER_NODE")
+        if per_node is None:
+            return self.started_ranks
         nodes = self._number(_NODES, "NNODES") or 1
         # accelerate counts the processes of all machines, the others those of one.
-        return per_node if per_node is None or self.launcher == "accelerate" else per_node * nodes
+        return per_node if self.launcher == "accelerate" else per_node * nodes
 
     @property
     def configuration(self) -> str:
@@ -206,6 +211,11 @@ def _parsed(words: list[str]) -> LaunchLine:
         variables.append((name, value))
     if not words:
         raise LaunchLineError("no program; write e.g. 'train.py --model qwen'")
+    if (started := _started(words)) is not None:
+        inner = _parsed(started.words)
+        ranks = inner.started_ranks if started.ranks is None else started.ranks
+        outer = (*variables, *started.variables)
+        return dataclasses.replace(inner, variables=(*outer, *inner.variables), started_ranks=ranks)
     launcher, rest = _launcher(words)
     if launcher in _COMMANDS:
         return _command(launcher, rest, tuple(variables))
@@ -245,6 +255,48 @@ _MODULES_THAT_LAUNCH = {
 
 #: Launchers whose argument parser drops a ``--`` between the program and its arguments, as argparse does.
 _DROP_SEPARATOR = ("torchrun", "torch.distributed.launch", "deepspeed")
+
+
+#: Starters that begin the same line once for each rank, and their options for the number of ranks and for a variable.
+_OF_MPI = ("mpirun", "mpiexec", "mpiexec.hydra", "horovodrun")
+_MPI_RANKS = ("-np", "--np", "-n", "--n", "-c")
+_MPI_VARIABLES = ("-x", "-genv", "--export")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _InnerLine:
+    """The line that another command starts on each rank, or on a cluster's machine."""
+
+    words: list[str]
+    ranks: int | None = None
+    variables: tuple[tuple[str, str], ...] = ()
+
+
+def _started(words: list[str]) -> _InnerLine | None:
+    """Return the line after ``ray job submit OPTIONS --``, or after the options of ``mpirun``, which are many: it begins
+    with a launcher or a file of Python. None for a line without a starter."""
+    first = os.path.basename(words[0])
+    if words[1:3] == ["job", "submit"] and first == "ray" and "--" in words:
+        return _InnerLine(words=words[words.index("--") + 1 :])
+    if first not in _OF_MPI:
+        return None
+    begin = next((at for at, word in enumerate(words) if at and _begins_line(word)), None)
+    if begin is None:
+        return None
+    options = words[1:begin]
+    counts = [value for name, value in itertools.pairwise(options) if name in _MPI_RANKS]
+    given = [value for name, value in itertools.pairwise(options) if name in _MPI_VARIABLES]
+    return _InnerLine(
+        words=words[begin:],
+        ranks=int(counts[0]) if counts and counts[0].isdecimal() else None,
+        variables=tuple((name, value) for name, equals, value in (one.partition("=") for one in given) if equals),
+    )
+
+
+def _begins_line(word: str) -> bool:
+    first = os.path.basename(word)
+    known = (*_FLAGS, *_COMMANDS, "accelerate-launch")
+    return word.endswith(".py") or first in known or _PYTHON.fullmatch(first) is not None
 
 
 #: Commands that start another, or are for a shell: none of them trains.

@@ -1,5 +1,5 @@
-"""Installed packages, read from a requirements file, the output of ``pip freeze``, a lock (``uv.lock``, ``poetry.lock``), or
-a conda environment's YAML. Pure.
+"""Installed packages, read from a requirements file, the output of ``pip freeze``, a lock (``uv.lock``, ``poetry.lock``), a
+conda environment's YAML, and what `listed_packages` and `pasted_versions` turn into requirements. Pure.
 
 Only an exact pin determines the installed release; other bounds leave a range of them. A build for another accelerator
 (``2.5.1+cu124``) is that release; one with any other local version, an editable install and a checkout are no release.
@@ -27,7 +27,8 @@ from packaging.version import Version
 from dsregress.config.toml_text import parsed_toml
 from dsregress.errors import UsageError
 from dsregress.probe.border.masking import without_secrets
-from dsregress.versions.pasted_versions import CONDA_NAMES, as_requirements
+from dsregress.versions.listed_packages import listed_packages
+from dsregress.versions.pasted_versions import CONDA_NAMES, as_requirements, sign_of_cuda
 
 _FREEZE = "`pip freeze` prints what is installed"
 _NOT_PINNED, _OWN_CODE = "not pinned", "not a release"
@@ -54,15 +55,29 @@ class InstalledPackages(msgspec.Struct, frozen=True, kw_only=True):
     included: tuple[str, ...] = ()  #: files of requirements that it includes, as it names them
     ranges: dict[str, str] = {}  #: of those that are not known, whose releases a file bounds: ``>=2.5,<2.10``
     is_whole: bool = False  #: what is not among them is not installed, as for a lock
+    cuda: str = ""  #: what says that they are for GPUs: ``torch 2.8.0+cu126``; empty if nothing does
 
 
 def read_packages(data: bytes, file: str) -> InstalledPackages:
     """Return the packages in ``file`` with this content. Raise UsageError, which names the line."""
+    text = _decoded(data, file)
+    found = _read(text, file)
+    if found.cuda:
+        return found
+    return msgspec.structs.replace(found, cuda=sign_of_cuda(text, (*found.versions, *found.unknown)))
+
+
+def _decoded(data: bytes, file: str) -> str:
     try:
         # PowerShell's `pip freeze > FILE` writes UTF-16.
-        text = data.decode("utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
+        return data.decode("utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
     except UnicodeDecodeError:
         raise UsageError("not a text file", where=file, hint=_FREEZE) from None
+
+
+def _read(text: str, file: str) -> InstalledPackages:
+    if (listed := listed_packages(text, file)) is not None:
+        return msgspec.structs.replace(_requirements("\n".join(listed.lines), file), is_whole=listed.is_whole)
     if text.lstrip().startswith("{"):
         hint = "a configuration is given by --config, packages by a requirements file or a lock"
         raise UsageError("is JSON, and no list of packages", where=file, hint=hint)
@@ -83,7 +98,8 @@ def packages_of(versions: Mapping[str, str]) -> InstalledPackages:
     found = _Found()
     for name, version in versions.items():
         found.add(name, version)
-    return msgspec.structs.replace(found.finished(), is_whole=True)
+    finished = found.finished()
+    return msgspec.structs.replace(finished, is_whole=True, cuda=finished.cuda or sign_of_cuda("", versions))
 
 
 def merged_packages(parts: Iterable[InstalledPackages]) -> InstalledPackages:
@@ -98,6 +114,7 @@ def merged_packages(parts: Iterable[InstalledPackages]) -> InstalledPackages:
         unread=tuple(line for one in parts for line in one.unread),
         included=tuple(file for one in parts for file in one.included),
         is_whole=any(one.is_whole for one in parts),
+        cuda=next((one.cuda for one in parts if one.cuda), ""),
     )
 
 
@@ -108,6 +125,7 @@ class _Found:
         self._versions: dict[str, dict[str, None]] = {}
         self._unknown: dict[str, str] = {}
         self._ranges: dict[str, SpecifierSet] = {}
+        self._cuda = ""
         self.unread: list[str] = []
         self.included: list[str] = []
 
@@ -122,6 +140,8 @@ class _Found:
         if parsed.local is not None and not _ACCELERATOR.match(parsed.local):
             self._unknown[name] = f"{_OWN_CODE}: {parsed}"
             return ""
+        if name == "torch" and re.match(r"cu\d", parsed.local or ""):
+            self._cuda = f"{name} {parsed}"
         releases = self._versions.setdefault(name, {})
         releases[parsed.public] = None
         return next((one for one in releases if one != parsed.public), "")
@@ -153,6 +173,7 @@ class _Found:
             unread=tuple(self.unread),
             included=tuple(self.included),
             ranges=ranges,
+            cuda=self._cuda,
         )
 
 
@@ -168,7 +189,8 @@ def _requirements(text: str, file: str) -> InstalledPackages:
         except InvalidRequirement:
             if not _PLACE.match(line):
                 shown = without_secrets(line)
-                raise UsageError(f"not a requirement: {shown!r}", where=where, hint="write NAME==VERSION") from None
+                hint = "write NAME==VERSION, or give the output of `pip freeze`"
+                raise UsageError(f"not a requirement: {shown!r}", where=where, hint=hint) from None
             _add_place(line, found)
             continue
         if requirement.marker is not None and not _applies(requirement.marker):
@@ -297,6 +319,7 @@ def _conda_environment(text: str, file: str) -> InstalledPackages:
         unread=pip.unread,
         included=pip.included,
         ranges=pip.ranges,
+        cuda=pip.cuda,
     )
 
 

@@ -61,10 +61,22 @@ def test_every_card_has_a_peak_or_a_source_for_having_none_in_each_dtype() -> No
         ("H100", "H100-80G"),  # one kind alone begins so
         ("L4", "L4"),  # though another begins so
         ("h200", "H200"),
+        ("NVIDIA H100 80GB HBM3", "H100-80G"),
+        ("NVIDIA A100-SXM4-40GB", "A100-40G"),
+        ("NVIDIA A800-SXM4-80GB", "A800-80G"),
+        ("nvidia h20", "H20-96G"),
+        ("NVIDIA GeForce RTX 4090", "RTX-4090"),
+        ("Tesla V100-SXM2-32GB", "V100-32G"),
+        ("A100-SXM4-80GB", "A100-80G"),
     ],
 )
 def test_a_card_is_found_however_it_is_spelled(name: str, card: str) -> None:
     assert gpus.card(name).name == card
+
+
+@pytest.mark.parametrize("name", ["NVIDIA", "NVIDIA H100 PCIe", "SXM4"])
+def test_another_card_of_a_driver_is_not_taken_for_a_known_one(name: str) -> None:
+    assert gpus.known_card(name) is None
 
 
 def test_a_name_that_several_cards_begin_with_is_refused() -> None:

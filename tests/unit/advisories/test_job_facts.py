@@ -48,7 +48,7 @@ def test_a_job_without_a_fact_has_nothing_that_follows_from_it() -> None:
         ("scheduler", "none", {"warmup": False, "schedule": None}),
         ("scheduler", "WarmupDecayLR", {"warmup": False, "schedule": "WarmupDecayLR"}),
         ("schedule", "WarmupCosineLR", {"scheduler": "WarmupCosineLR"}),
-        ("zero_stage", 2, {"zero_init": False, "offload_param": False}),
+        ("zero_stage", 2, {"zero_init": False, "offload_param": False, "quantized_weights": False, "mics": False}),
         ("card", "A100-40G", {"device": "cuda"}),
         ("model_name", "Qwen/Qwen2.5-7B", {"transformers_model": True}),
         ("checkpoint", False, {"resume": False, "universal": False}),
@@ -87,6 +87,29 @@ def test_what_is_usual_gives_way_to_what_is_stated_and_to_what_follows_from_that
     assert values(usual, said=(fact("deepspeed", True),))["deepspeed"] is True
 
 
+def test_what_is_usual_decides_among_several_values_and_in_no_conflict() -> None:
+    auto = fact("gradient_clipping", OneOf((0.0, 1.0)))
+    usual = msgspec.structs.replace(fact("gradient_clipping", 1.0, "usual"), yields=True)
+    assert values(usual, auto)["gradient_clipping"] == 1.0
+    assert values(auto, fact("gradient_clipping", 0.0), usual)["gradient_clipping"] == 0.0
+    other = msgspec.structs.replace(fact("gradient_clipping", 2.0, "usual"), yields=True)
+    assert values(auto, usual, other)["gradient_clipping"] == 2.0  # the last, of any size
+    usual = msgspec.structs.replace(fact("zero_stage", 2, "usual"), yields=True)
+    assert values(fact("zero_stage", 1), fact("zero_stage", 2), usual)["zero_stage"] == OneOf((1, 2))
+
+
+@pytest.mark.parametrize(("batches", "ranks", "steps"), [(64, 8, 8), (64, 64, 1), (64, 3, None), (64, 0, None)])
+def test_accumulation_is_what_the_ranks_leave_of_a_steps_micro_batches(
+    batches: int, ranks: int, steps: int | None
+) -> None:
+    known = (fact("micro_batches_per_step", batches, "z.json: sizes"), fact("world_size", ranks, "--ranks"))
+    found = merged_facts(known)[0].get("gradient_accumulation_steps")
+    assert (found.value if found is not None else None) == steps
+    assert found is None or found.source == f"z.json: sizes on {ranks} ranks (--ranks)"
+    said = merged_facts(known, (fact("gradient_accumulation_steps", 2, "--set"),))[0]
+    assert said["gradient_accumulation_steps"].value == 2
+
+
 def test_the_reader_settles_what_two_files_contradict() -> None:
     found, conflicts = merged_facts([fact("dtype", "bf16"), fact("dtype", "fp16")], [fact("dtype", "fp16", "--set")])
     assert (found["dtype"].value, conflicts) == ("fp16", ())
@@ -118,6 +141,15 @@ def test_a_value_is_more_certain_than_one_of_several() -> None:
         ("lora_rank=16", "lora_rank", 16),
         ("model_name=Qwen2.5-7B", "model_name", "Qwen2.5-7B"),
         ("gradient_checkpointing=reentrant", "gradient_checkpointing", "reentrant"),
+        ("gradient_checkpointing=no", "gradient_checkpointing", "none"),
+        ("gradient_accumulation_dtype=no", "gradient_accumulation_dtype", None),
+        ("scheduler=no", "scheduler", "none"),
+        *(
+            (f"{name}={nothing}", name, "")
+            for name in ("lora_modules_to_save", "frozen", "card", "model_name")
+            for nothing in ("none", "no", "unset", "null", "None", "")
+        ),
+        ("lora_modules_to_save=embed_tokens", "lora_modules_to_save", "embed_tokens"),
     ],
 )
 def test_a_reader_states_a_fact(text: str, name: str, value: Any) -> None:
@@ -133,6 +165,12 @@ def test_a_reader_states_a_fact(text: str, name: str, value: Any) -> None:
         ("zero_stage=4", "--set: zero_stage is never '4'; write 0|1|2|3"),
         ("zero_stage", "--set: zero_stage without a value; write zero_stage=0|1|2|3"),
         ("gradient_accumulation_steps=many", "--set: gradient_accumulation_steps is never 'many'; write N"),
+        (
+            "lora_modules_to_save",
+            "--set: lora_modules_to_save without a value; write lora_modules_to_save=none|lm_head",
+        ),
+        ("model_name", "--set: model_name without a value; write model_name=none|TEXT"),
+        ("gradient_clipping=", "--set: gradient_clipping without a value; write gradient_clipping=N|unset"),
         ("task=chat", "--set: task is never 'chat'; write sft|dpo|grpo|ppo|gkd|reward|pretrain"),
     ],
 )
@@ -174,3 +212,4 @@ def test_what_follows_has_its_own_consequences_wherever_they_stand() -> None:
 def test_a_job_without_deepspeed_has_nothing_of_its_configuration() -> None:
     found, _ = merged_facts((), [said_fact("deepspeed=no")])
     assert (found["zero_stage"].value, found["mics"].value) == (NO_VALUE, False)
+    assert (found["reuses_configuration"].value, found["initial_scale_power"].value) == (False, NO_VALUE)

@@ -79,8 +79,26 @@ def test_what_auto_stands_for_is_not_known(tmp_path: Path) -> None:
     assert found["integration"].value == OneOf(("transformers", "accelerate"))
 
 
-def test_automatic_clipping_is_a_number_of_the_trainer(tmp_path: Path) -> None:
-    assert of_file(tmp_path, {**ZERO3, "gradient_clipping": "auto"})["gradient_clipping"].value == OneOf((0.0, 1.0))
+@pytest.mark.parametrize(
+    ("options", "limit"), [("", 1.0), ("--max_grad_norm 0.5", 0.5), ("--max_grad_norm 0", 0), ("--bf16", 1.0)]
+)
+def test_automatic_clipping_is_the_trainers_limit(tmp_path: Path, options: str, limit: float) -> None:
+    (tmp_path / "ds.json").write_text(json.dumps({**ZERO3, "gradient_clipping": "auto"}))
+    (tmp_path / "a.yaml").write_text(ACCELERATE)
+    for line in (
+        f"torchrun t.py --deepspeed ds.json {options}",
+        f"accelerate launch --config_file a.yaml t.py {options}",
+    ):
+        facts = facts_of_line(line, tmp_path)[0]
+        assert merged_facts(facts)[0]["gradient_clipping"].value == limit, line
+        assert next(fact.value for fact in facts if fact.name == "gradient_clipping") == OneOf((0.0, 1.0))
+
+
+def test_a_limit_of_the_trainer_configures_nothing_where_deepspeeds_file_has_no_key(tmp_path: Path) -> None:
+    (tmp_path / "ds.json").write_text('{"zero_optimization": {"stage": 2}}')
+    found, _ = merged_facts(facts_of_line("torchrun t.py --deepspeed ds.json --max_grad_norm 1", tmp_path)[0])
+    assert found["gradient_clipping"].value is None
+    assert "gradient_clipping" not in stated(facts_of_line("torchrun t.py --max_grad_norm 1", tmp_path)[0])
 
 
 def test_a_configuration_without_clipping_accumulation_or_zero_has_deepspeeds_defaults(tmp_path: Path) -> None:
@@ -145,8 +163,19 @@ def test_mics_is_stated_by_its_key_with_any_value(tmp_path: Path, size: int) -> 
 
 
 def test_accumulation_that_follows_from_batch_sizes_is_not_known_without_the_ranks(tmp_path: Path) -> None:
-    found = of_file(tmp_path, {"train_batch_size": 32, "train_micro_batch_size_per_gpu": 1})
-    assert "gradient_accumulation_steps" not in found
+    sizes = {"train_batch_size": 64, "train_micro_batch_size_per_gpu": 2}
+    assert "gradient_accumulation_steps" not in of_file(tmp_path, sizes)
+    found, _ = merged_facts(facts_of_line("deepspeed --num_gpus 8 t.py --deepspeed_config ds.json", tmp_path)[0])
+    steps = found["gradient_accumulation_steps"]
+    assert (steps.value, steps.source) == (
+        4,
+        "ds.json: train_batch_size 64 in micro-batches of 2 on 8 ranks (--program: deepspeed)",
+    )
+
+
+@pytest.mark.parametrize("sizes", [{"train_batch_size": 64}, {"train_micro_batch_size_per_gpu": 2}])
+def test_one_batch_size_alone_is_accumulation_1(tmp_path: Path, sizes: dict[str, int]) -> None:
+    assert of_file(tmp_path, sizes)["gradient_accumulation_steps"].value == 1
 
 
 def test_fp16_and_autocast(tmp_path: Path) -> None:
@@ -193,7 +222,10 @@ def test_accelerate_writes_deepspeeds_configuration_by_its_file(tmp_path: Path) 
     }
     assert found["zero_stage"].source == "zero3.yaml: deepspeed_config.zero_stage"
     assert (found["scheduler"].value, found["overlap_comm"].value) == ("none", None)
-    assert "gradient_clipping" not in found  # accelerate's default depends on its release
+    found = {fact.name: fact for fact in merged_facts(facts_of_file("zero3.yaml", tmp_path))[0].values()}
+    assert found["gradient_clipping"].value == 1.0
+    assert found["gradient_clipping"].source == "zero3.yaml: no deepspeed_config.gradient_clipping"
+    assert [found[name].value for name in ("quantized_weights", "mics", "load_universal")] == [False] * 3
 
 
 def test_accelerates_file_may_name_deepspeeds(tmp_path: Path) -> None:
@@ -307,6 +339,58 @@ def test_llamafactorys_settings(tmp_path: Path) -> None:
     assert found["trainer"].source == "lora.yaml: LLaMA-Factory's settings"
 
 
+def merged_file(folder: Path, content: str) -> dict[str, Any]:
+    (folder / "settings.yaml").write_text(content)
+    return {name: fact.value for name, fact in merged_facts(facts_of_file("settings.yaml", folder))[0].items()}
+
+
+@pytest.mark.parametrize(
+    ("more", "facts"),
+    [
+        ("", {"gradient_checkpointing": "reentrant", "lora_modules_to_save": "", "from_config": False}),
+        ("gradient_checkpointing: true\n", {"gradient_checkpointing": "reentrant"}),
+        ("use_reentrant_gc: false\n", {"gradient_checkpointing": "non_reentrant"}),
+        ("disable_gradient_checkpointing: true\n", {"gradient_checkpointing": "none"}),
+        ("additional_target: embed_tokens,lm_head\n", {"lora_modules_to_save": "embed_tokens lm_head"}),
+        ("resize_vocab: true\n", {"lora_modules_to_save": None}),
+        ("train_from_scratch: true\n", {"from_config": True}),
+    ],
+)
+def test_llamafactorys_defaults_hold_unless_its_settings_say_otherwise(
+    tmp_path: Path, more: str, facts: dict[str, Any]
+) -> None:
+    (tmp_path / "ds.json").write_text(json.dumps(AUTO))
+    text = "model_name_or_path: m\nstage: sft\nfinetuning_type: lora\ntemplate: qwen\ndeepspeed: ds.json\n"
+    found = merged_file(tmp_path, text + more)
+    assert {name: found.get(name) for name in facts} == facts
+    line = facts_of_line("llamafactory-cli train settings.yaml use_reentrant_gc=false", tmp_path)[0]
+    if "disable" not in more:
+        assert merged_facts(line)[0]["gradient_checkpointing"].value == "non_reentrant"
+
+
+def test_axolotl_without_an_adapter_trains_all_parameters(tmp_path: Path) -> None:
+    found = merged_file(tmp_path, "base_model: m\nbf16: true\n")
+    assert (found["lora"], found["lora_rank"], found["reuses_configuration"]) == (False, 0, False)
+    (tmp_path / "settings.yaml").write_text("base_model: m\nadapter: lora\n")
+    line = facts_of_line("axolotl train settings.yaml --base_model other", tmp_path)[0]
+    assert merged_facts(line)[0]["lora"].value is True
+
+
+@pytest.mark.parametrize(
+    ("keys", "quantized"),
+    [
+        ("load_in_8bit: false\nload_in_4bit: true\n", True),
+        ("load_in_8bit: false\nload_in_4bit: false\n", False),
+        ("load_in_4bit: false\nadapter: qlora\n", True),
+        ("quantization_bit: 4\n", True),
+    ],
+)
+def test_any_key_quantizes(tmp_path: Path, keys: str, quantized: bool) -> None:
+    (tmp_path / "s.yaml").write_text(f"base_model: m\n{keys}")
+    found, conflicts = merged_facts(facts_of_file("s.yaml", tmp_path))
+    assert (found["quantized"].value, conflicts) == (quantized, ())
+
+
 def test_axolotls_settings(tmp_path: Path) -> None:
     text = (
         "base_model: NousResearch/Meta-Llama-3.1-8B\nadapter: qlora\nload_in_4bit: true\nlora_r: 32\nbf16: auto\n"
@@ -359,7 +443,7 @@ def test_axolotls_settings(tmp_path: Path) -> None:
 def test_a_launch_line_states_facts(tmp_path: Path, line: str, facts: dict[str, Any]) -> None:
     found = stated(facts_of_line(line, tmp_path)[0])
     assert {name: found.get(name) for name in facts} == facts
-    assert facts or found == {}
+    assert facts or found == {"deepspeed_option": False}
 
 
 def test_a_launch_line_names_files_that_state_more(tmp_path: Path) -> None:
@@ -391,6 +475,7 @@ def test_openrlhf_writes_deepspeeds_configuration_by_its_options(tmp_path: Path)
     found = stated(facts_of_line(line, tmp_path)[0])
     assert found == {
         "framework": "openrlhf",
+        "deepspeed_option": False,
         "task": "ppo",
         "integration": "none",
         "scheduler": "none",
@@ -408,6 +493,7 @@ def test_openrlhf_writes_deepspeeds_configuration_by_its_options(tmp_path: Path)
     more = "deepspeed --module openrlhf.cli.train_sft --max_norm 0.5 --gradient_checkpointing "
     assert stated(facts_of_line(more + "--gradient_checkpointing_use_reentrant", tmp_path)[0]) == {
         "framework": "openrlhf",
+        "deepspeed_option": False,
         "task": "sft",
         "integration": "none",
         "scheduler": "none",
@@ -415,6 +501,116 @@ def test_openrlhf_writes_deepspeeds_configuration_by_its_options(tmp_path: Path)
         "gradient_clipping": 0.5,
         "gradient_checkpointing": "reentrant",
     }
+
+
+@pytest.mark.parametrize(
+    ("line", "is_option", "trainer"),
+    [
+        ("torchrun run_clm.py --deepspeed ds.json --bf16", True, True),
+        ("accelerate launch run_clm.py --deepspeed=ds.json", True, True),
+        ("llamafactory-cli train --stage sft --model_name_or_path m --template q --deepspeed ds.json", True, True),
+        ("deepspeed train.py --deepspeed --deepspeed_config ds.json", False, None),
+        ("accelerate launch --config_file a.yaml grpo.py --bf16", False, None),
+        ("llamafactory-cli train lf.yaml", False, True),
+        ("axolotl train ax.yaml", False, True),
+        ("swift sft --model m --deepspeed zero3", None, True),
+        ("deepspeed own.py --deepspeed ds.json", True, False),
+    ],
+)
+def test_a_file_after_the_option_of_deepspeed_is_for_a_trainer(
+    tmp_path: Path, line: str, is_option: bool | None, trainer: bool | None
+) -> None:
+    (tmp_path / "ds.json").write_text('{"zero_optimization": {"stage": 3}}')
+    (tmp_path / "a.yaml").write_text(ACCELERATE)
+    (tmp_path / "lf.yaml").write_text("model_name_or_path: m\ntemplate: q\ndeepspeed: ds.json\n")
+    (tmp_path / "ax.yaml").write_text("base_model: m\ndeepspeed: ds.json\n")
+    (tmp_path / "own.py").write_text("import deepspeed\ndeepspeed.initialize(model=m)\n")
+    found = {name: fact.value for name, fact in merged_facts(facts_of_line(line, tmp_path)[0])[0].items()}
+    assert (found.get("deepspeed_option"), found.get("trainer")) == (is_option, trainer)
+    settings, _ = merged_facts(facts_of_file("ax.yaml", tmp_path))
+    assert settings["deepspeed_option"].value is False
+
+
+def test_automatic_values_are_filled_in_by_accelerate_or_transformers(tmp_path: Path) -> None:
+    (tmp_path / "ds.json").write_text(json.dumps(AUTO))
+    assert merged_facts(facts_of_file("ds.json", tmp_path))[0]["accelerate_launch"].value is True
+
+
+@pytest.mark.parametrize(
+    ("line", "facts"),
+    [
+        (
+            "NPROC_PER_NODE=8 swift sft --model Qwen/Qwen2.5-7B --train_type full --deepspeed zero2 --torch_dtype bfloat16",
+            {
+                "world_size": 8,
+                "zero_stage": 2,
+                "offload_optimizer": False,
+                "lora": False,
+                "dtype": "bf16",
+                "task": "sft",
+                "trainer": True,
+                "accelerate_launch": True,
+                "model_name": "Qwen/Qwen2.5-7B",
+                "gradient_checkpointing": "reentrant",
+                "gradient_clipping": 1.0,
+                "quantized_weights": False,
+            },
+        ),
+        (
+            "swift rlhf --rlhf_type grpo --deepspeed zero3_offload --max_grad_norm 0 --gradient_checkpointing false",
+            {
+                "zero_stage": 3,
+                "offload_optimizer": True,
+                "offload_param": True,
+                "lora": True,
+                "lora_modules_to_save": "",
+                "task": "grpo",
+                "overlap_comm": False,
+                "gradient_clipping": 0,
+                "gradient_checkpointing": "none",
+            },
+        ),
+        ("swift rlhf --model m", {"task": "dpo", "zero_stage": None, "reduce_bucket_size": None}),
+        ("swift sft --deepspeed default-zero3 --modules_to_save lm_head", {"lora_modules_to_save": "lm_head"}),
+        ("swift pt --deepspeed ds.json --tuner_type lora --quant_bits 4", {"zero_stage": 1, "quantized": True}),
+        ("torchrun --nproc_per_node 8 swift/cli/sft.py --deepspeed zero1", {"zero_stage": 1, "trainer": True}),
+        ("python -m swift.cli.rlhf --rlhf_type kto --deepspeed zero0", {"zero_stage": 0, "task": None}),
+        ("swift infer --model m", {"trainer": None, "lora": None}),
+    ],
+)  # fmt: skip
+def test_ms_swifts_commands_state_facts(tmp_path: Path, line: str, facts: dict[str, Any]) -> None:
+    (tmp_path / "ds.json").write_text('{"zero_optimization": {"stage": 1}}')
+    found, conflicts = merged_facts(facts_of_line(line, tmp_path)[0])
+    assert {name: found[name].value if name in found else None for name in facts} == facts
+    assert not conflicts
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "python3 -m verl.trainer.main_ppo actor_rollout_ref.actor.strategy=fsdp",
+        "torchrun --nproc_per_node=8 -m torchtitan.train --job.config_file x.toml",
+        "torchrun torchtitan/train.py",
+        "nemo llm pretrain",
+        "megatron sft --model m",
+        "torchrun pretrain_gpt.py --tensor-model-parallel-size 8",
+    ],
+)
+def test_frameworks_with_engines_of_their_own_use_no_deepspeed(tmp_path: Path, line: str) -> None:
+    found, _ = merged_facts(facts_of_line(line, tmp_path)[0])
+    assert [found[name].value for name in ("deepspeed", "trainer", "accelerate_launch")] == [False] * 3
+
+
+def test_megatrons_fork_takes_deepspeed(tmp_path: Path) -> None:
+    line = "deepspeed pretrain_gpt.py --tensor-model-parallel-size 8 --deepspeed --deepspeed_config /x/ds.json"
+    assert "deepspeed" not in merged_facts(facts_of_line(line, tmp_path)[0])[0]
+
+
+@pytest.mark.parametrize("name", ["a.yaml", "accelerate launch --use_megatron_lm train.py"])
+def test_megatron_by_accelerate_is_neither_deepspeed_nor_fsdp(tmp_path: Path, name: str) -> None:
+    (tmp_path / "a.yaml").write_text("distributed_type: MEGATRON_LM\nnum_processes: 8\n")
+    facts = facts_of_file(name, tmp_path) if name == "a.yaml" else facts_of_line(name, tmp_path)[0]
+    assert (stated(facts)["deepspeed"], stated(facts)["fsdp"]) == (False, False)
 
 
 def test_the_programs_source_names_its_trainer(tmp_path: Path) -> None:
@@ -429,7 +625,7 @@ def test_a_program_on_the_engine_has_no_trainer(tmp_path: Path) -> None:
         "import deepspeed\nengine, *_ = deepspeed.initialize(model=m)\nsafe_get_full_grad(p)\n"
     )
     found = stated(facts_of_line("deepspeed train.py", tmp_path)[0])
-    assert found == {"integration": "none", "safe_get_full_grad": True}
+    assert found == {"integration": "none", "safe_get_full_grad": True, "deepspeed_option": False}
 
 
 @pytest.mark.parametrize(

@@ -441,6 +441,36 @@ def test_a_configuration_is_no_list_of_packages(say: Say, tmp_path: Path) -> Non
         say("--to", str(file))
 
 
+@pytest.mark.parametrize(
+    ("goal", "error"),
+    [
+        ("deepspeed", "--to: 'deepspeed' names no release; write deepspeed==VERSION"),
+        ("deepspeed>=0.18", "--to: 'deepspeed>=0.18' is no single release; write deepspeed==VERSION"),
+        ("deepspeed=0.18.9", "--to: 'deepspeed=0.18.9' is no single release; write deepspeed==VERSION"),
+        ("gone.txt", "gone.txt: cannot be read: No such file or directory; name a requirements file"),
+    ],
+)
+def test_a_goal_without_a_release_is_one_line(tmp_path: Path, goal: str, error: str) -> None:
+    (tmp_path / "pins.txt").write_text("deepspeed==0.16.8\n")
+    words = ["audit", "-r", str(tmp_path / "pins.txt"), "--to", goal]
+    with pytest.raises(UsageError) as refused:
+        CliRunner().invoke(cli, words, standalone_mode=False, catch_exceptions=False)
+    assert str(refused.value).startswith(error)
+
+
+def test_packages_for_gpus_state_the_usual_device(tmp_path: Path) -> None:
+    (tmp_path / "pins.txt").write_text("torch==2.8.0+cu126\ndeepspeed==0.16.8\n")
+    for more, device, source in (
+        ([], "cuda", f"{tmp_path}/pins.txt: torch 2.8.0+cu126"),
+        (["--set", "device=cpu"], "cpu", "--set device"),
+    ):
+        words = ["audit", "-r", str(tmp_path / "pins.txt"), *more, "--json", str(tmp_path / "a.json")]
+        CliRunner().invoke(cli, words, standalone_mode=False, catch_exceptions=False)
+        facts = json.loads((tmp_path / "a.json").read_text())["job"]["facts"]
+        (fact,) = [one for one in facts if one["name"] == "device"]
+        assert (fact["value"], fact["source"]) == (device, source)
+
+
 def test_a_release_that_is_newer_than_all_that_are_known_is_said_to_be(tmp_path: Path) -> None:
     (tmp_path / "pins.txt").write_text("deepspeed==99.0.0\n")
     said = CliRunner().invoke(cli, ["audit", "-r", str(tmp_path / "pins.txt")])

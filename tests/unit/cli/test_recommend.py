@@ -56,6 +56,11 @@ def test_a_job_is_a_scenario_or_one_of_the_readers_own(nothing: str) -> None:
     assert caught.value.what == "trainer_lora and -r"
 
 
+def test_a_call_without_a_job_says_how_to_give_one(nothing: str) -> None:
+    with pytest.raises(UsageError, match="no packages and no workload; give -r FILE for a job of your own, or name a"):
+        recommend()
+
+
 def test_a_package_that_is_named_without_a_release_is_the_one_to_choose_a_release_of(nothing: str) -> None:
     said = recommend("-r", "docs/upgrade/requirements.txt", "--config", "docs/upgrade/ds_zero3.json", "--with", "trl")
     assert said.stdout.startswith("pin trl 1.16.0")

@@ -87,7 +87,7 @@ def test_a_shell_that_writes_utf_16_is_read() -> None:
     [
         (
             "torch==2.5.1\n\ndeep speed\n",
-            "requirements.txt:3: not a requirement: 'deep speed'; write NAME==VERSION",
+            "requirements.txt:3: not a requirement: 'deep speed'; write NAME==VERSION, or give the output of `pip freeze`",
         ),
         (
             "torch \\\n ==2.5.1\ntorch==2.5.0",

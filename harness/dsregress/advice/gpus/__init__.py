@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -42,6 +43,10 @@ def catalogue() -> dict[str, Card]:
     }
 
 
+#: Words around a card's name by its driver; of another form factor, PCIe, it is another card.
+_OF_DRIVER = re.compile(r"\b(?:NVIDIA|Tesla|GeForce|SXM\d?|HBM\d\w?)\b[ -]*", re.IGNORECASE)
+
+
 def card(name: str, where: str = "--gpu") -> Card:
     """Return the card called ``name``: see `known_card`. Raise UsageError with the known names if there is none; ``where``
     is the option, or other place, that named it."""
@@ -52,9 +57,12 @@ def card(name: str, where: str = "--gpu") -> Card:
 
 
 def known_card(name: str) -> Card | None:
-    """Return the card called ``name``, in any spelling: see `vgpu.card_catalogue.find_card`; None if there is no such card.
-    Results of other versions may name cards that are unknown here."""
-    return card_catalogue.find_card(name, catalogue())
+    """Return the card called ``name``, in any spelling: see `vgpu.card_catalogue.find_card`, also as torch and nvidia-smi
+    print it, ``NVIDIA H100 80GB HBM3``; None if there is no such card. Results of other versions may name cards that are
+    unknown here."""
+    own = {one.cuda_name.lower(): called for called, one in card_catalogue.known_cards().items()}
+    printed = own.get(" ".join(name.lower().split()), _OF_DRIVER.sub("", name))
+    return card_catalogue.find_card(printed, catalogue())
 
 
 def named_card(parameters: Mapping[str, object]) -> Card | None:

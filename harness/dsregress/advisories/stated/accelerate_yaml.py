@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsregress.advisories.job_facts import Fact, OneOf
-from dsregress.advisories.stated.deepspeed_json import offloads
+from dsregress.advisories.stated.deepspeed_json import automatic_clipping, offloads
 from dsregress.advisories.stated.documents import Document, as_number, as_switch, without_sharding
 from dsregress.probe.factors import FACTORS
 
@@ -43,7 +43,10 @@ def facts_of_accelerate(document: Document) -> Iterator[Fact]:
     key = next(
         (one for one in ("use_fsdp", "use_deepspeed", "multi_gpu") if as_switch(document.get(one))), "distributed_type"
     )
-    if is_sharded or uses_deepspeed:
+    if kind == "MEGATRON_LM" or as_switch(document.get("use_megatron_lm")) is True:
+        for name in ("deepspeed", "fsdp"):
+            yield document.fact(name, False, "distributed_type" if kind else "use_megatron_lm")
+    elif is_sharded or uses_deepspeed:
         yield document.fact("fsdp", is_sharded, key)
     elif kind in _PLAIN or key == "multi_gpu":
         yield from without_sharding(document, key)
@@ -92,6 +95,10 @@ def _written_by_accelerate(document: Document) -> Iterator[Fact]:
     clipping = _document_key(document, "gradient_clipping")
     if (number := as_number(document.get(clipping))) is not None:
         yield document.fact("gradient_clipping", number, clipping)
+    else:  # "auto" since accelerate 0.31
+        yield from automatic_clipping(document, clipping)
+    for name in ("quantized_weights", "mics", "load_universal"):
+        yield document.fact(name, False, _document_key(document, name))
     yield document.fact("scheduler", "none", _document_key(document, "scheduler"))
     yield document.fact("optimizer", "passed", _document_key(document, "optimizer"))
     yield document.fact("torch_autocast", False, _document_key(document, "torch_autocast"))

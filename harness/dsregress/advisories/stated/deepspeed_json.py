@@ -36,6 +36,8 @@ _MARKS = frozenset((
 #: Of these, options of trainers as well: `bf16: true`.
 _OF_TRAINERS_TOO = frozenset({"fp16", "bf16", "gradient_clipping", "train_batch_size"})
 
+_MICRO_BATCH = "train_micro_batch_size_per_gpu"
+
 #: Keys whose value is a section.
 _SECTIONS = ("fp16", "bf16", "bfloat16", "zero_optimization", "torch_autocast")
 
@@ -148,16 +150,28 @@ def _accumulation(document: Document) -> Iterator[Fact]:
     steps = as_number(document.get(key))
     if steps is not None:
         yield document.fact(key, steps, key)
-    elif document.get(key) is None and document.get("train_batch_size") is None:
-        yield document.fact(key, 1, key)
+    elif document.get(key) is None:
+        whole, micro = (document.get(name) for name in ("train_batch_size", _MICRO_BATCH))
+        if whole is None or micro is None:
+            yield document.fact(key, 1, key)
+        elif isinstance(whole, int) and isinstance(micro, int) and micro > 0 and whole % micro == 0:
+            source = f"{document.file}: train_batch_size {whole} in micro-batches of {micro}"
+            yield Fact(name="micro_batches_per_step", value=whole // micro, source=source)
 
 
 def _clipping(document: Document) -> Iterator[Fact]:
     value = document.get("gradient_clipping")
-    if value == _AUTO:  # transformers fills in max_grad_norm, which is a number
-        yield document.fact("gradient_clipping", OneOf((0.0, 1.0)), "gradient_clipping")
+    if value == _AUTO:
+        yield from automatic_clipping(document, "gradient_clipping")
     elif value is None or as_number(value) is not None:
         yield document.fact("gradient_clipping", as_number(value), "gradient_clipping")
+
+
+def automatic_clipping(document: Document, key: str) -> Iterator[Fact]:
+    """Yield that gradients are clipped at a limit that is not stated: that of TrainingArguments (`max_grad_norm`, 1.0 by
+    default), or accelerate's own 1.0 (`Accelerator._prepare_deepspeed`)."""
+    yield document.fact("gradient_clipping", OneOf((0.0, 1.0)), key)
+    yield document.usual("gradient_clipping", 1.0, key)
 
 
 def _schedule(document: Document) -> Iterator[Fact]:

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dsregress.advisories.job_facts import Fact
+from dsregress.advisories.job_facts import Fact, OneOf
 from dsregress.advisories.stated import accelerate_yaml, deepspeed_json, program_source, trainer_options
-from dsregress.advisories.stated.documents import Document, read_document
+from dsregress.advisories.stated.documents import Document, as_number, read_document
 from dsregress.advisories.stated.openrlhf_options import facts_of_openrlhf, is_of_openrlhf
+from dsregress.advisories.stated.own_engines import facts_without_deepspeed
+from dsregress.advisories.stated.swift_options import command_of_swift, facts_of_swift
 from dsregress.errors import UsageError
 from dsregress.probe import launch_line
 from dsregress.probe.border.untrusted import MOST_FILE_BYTES, read_regular
-from dsregress.probe.launch_line import LaunchLine, LaunchLineError
+from dsregress.probe.launch_line import INSTALLED, LaunchLine, LaunchLineError
 
 #: The name of the line in sources.
 LINE = "--program"
+
+_SHARDING = ("deepspeed", "fsdp")
 
 _PAIR = re.compile(r"([a-z_]+)=(.+)")
 _YAML = (".yaml", ".yml", ".json")
@@ -32,7 +36,8 @@ def facts_of_line(line: str, folder: Path) -> tuple[list[Fact], tuple[str, ...]]
     except LaunchLineError as error:
         raise UsageError(str(error), where=LINE, hint="write it as in a shell") from None
     absent: list[str] = []
-    return list(_facts(parsed, folder, absent)), tuple(absent)
+    facts = _facts(parsed, folder, absent)
+    return list(_with_own_limit(facts, Document(options_of(parsed.arguments), LINE, "--"))), tuple(absent)
 
 
 def facts_of_file(file: str, folder: Path, absent: list[str] | None = None) -> list[Fact]:
@@ -43,7 +48,10 @@ def facts_of_file(file: str, folder: Path, absent: list[str] | None = None) -> l
         return list(deepspeed_json.facts_of_deepspeed(document))
     if accelerate_yaml.is_of_accelerate(document):
         return list(_of_accelerate(document, folder, absent))
-    return list(_of_trainer(document, folder, absent))
+    facts = list(_of_trainer(document, folder, absent))
+    if trainer_options.is_of_llamafactory(document) or trainer_options.is_of_axolotl(document):
+        facts.append(document.usual("deepspeed_option", False, "deepspeed"))  # a line names this file instead
+    return facts
 
 
 def misspelt_keys(file: str, folder: Path) -> list[tuple[str, str]]:
@@ -66,10 +74,14 @@ def _facts(line: LaunchLine, folder: Path, absent: list[str]) -> Iterator[Fact]:
         for document in _present(line.configuration, folder, LINE, absent):
             yield from _without(launched, _of_accelerate(document, folder, absent))
     options = options_of(line.arguments)
+    yield from _option_of_deepspeed(line, options)
     if line.is_module and is_of_openrlhf(line.program):
         yield from facts_of_openrlhf(line.program, Document(options, LINE, "--"))
         return
     given = list(_of_trainer(Document(options, LINE, "--"), folder, absent))
+    if command := command_of_swift(line):
+        given += facts_of_swift(command, Document(options, LINE, "--"))
+    given += facts_without_deepspeed(line, Document(options, LINE, "--"))
     found = list(given)
     for file in _setting_files(line, options):
         for document in _present(file, folder, LINE, absent):
@@ -78,13 +90,25 @@ def _facts(line: LaunchLine, folder: Path, absent: list[str]) -> Iterator[Fact]:
     if program_source.reads_options(source):
         found += trainer_options.unsharded(Document(options, LINE, "--"))
     # Without a word of it these launchers may use DeepSpeed, as their own files say.
-    yield from (fact for fact in found if not (fact.yields and line.launcher in ("accelerate", "deepspeed")))
+    open_names = _SHARDING if line.launcher in ("accelerate", "deepspeed") else ()
+    yield from (fact for fact in found if not (fact.yields and fact.name in open_names))
     yield from program_source.facts_of_source(source, line.program)
     if line.launcher in ("trl", "llamafactory-cli"):
         yield Fact(name="trainer", value=True, source=f"{LINE}: {line.launcher}")
         yield Fact(name="framework", value=line.launcher.removesuffix("-cli"), source=f"{LINE}: {line.launcher}")
         if line.launcher == "trl" and line.program in ("sft", "dpo", "grpo", "gkd", "reward"):
             yield Fact(name="task", value=line.program, source=f"{LINE}: trl {line.program}")
+
+
+def _option_of_deepspeed(line: LaunchLine, options: Mapping[str, object]) -> Iterator[Fact]:
+    """Yield if a file stands after ``--deepspeed``, as transformers' TrainingArguments take it. Beside DeepSpeed's own
+    ``--deepspeed_config FILE`` the option is a switch."""
+    named = options.get("deepspeed")
+    if not isinstance(named, str) or "deepspeed_config" in options:
+        yield Fact(name="deepspeed_option", value=False, source=f"{LINE}: no --deepspeed FILE", yields=True)
+    elif named.endswith(_YAML) and line.launcher != INSTALLED:
+        yield Fact(name="deepspeed_option", value=True, source=f"{LINE}: --deepspeed {named}")
+        yield Fact(name="trainer", value=True, source=f"{LINE}: --deepspeed {named}", yields=True)
 
 
 def _setting_files(line: LaunchLine, options: dict[str, Any]) -> list[str]:
@@ -123,7 +147,18 @@ def _of_trainer(document: Document, folder: Path, absent: list[str] | None = Non
     yield from trainer_options.facts_of_trainer(document)
     if file := trainer_options.deepspeed_file(document):
         for found in _present(file, folder, document.file, absent):
-            yield from deepspeed_json.facts_of_deepspeed(found)
+            yield from _with_own_limit(deepspeed_json.facts_of_deepspeed(found), document)
+
+
+def _with_own_limit(facts: Iterable[Fact], options: Document) -> Iterator[Fact]:
+    """Yield the facts, and the limit of the gradient norm that a trainer's options give to a configuration of DeepSpeed's
+    that leaves it to them. One that does not have it keeps DeepSpeed's default."""
+    is_open = False
+    for fact in facts:
+        is_open = is_open or (fact.name == "gradient_clipping" and isinstance(fact.value, OneOf))
+        yield fact
+    if is_open and (limit := as_number(options.get("max_grad_norm"))) is not None:
+        yield options.usual("gradient_clipping", limit, "max_grad_norm")
 
 
 def _source_text(file: str, folder: Path) -> str:

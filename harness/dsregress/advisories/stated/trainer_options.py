@@ -123,6 +123,8 @@ def _adapters(document: Document) -> Iterator[Fact]:
     for key in ("finetuning_type", "adapter"):
         if (lora := _LORA.get(str(document.get(key)))) is not None:
             yield document.fact("lora", lora, key)
+    if is_of_axolotl(document) and document.get("adapter") is None:  # all parameters are trained
+        yield document.usual("lora", False, "adapter")
     if (used := as_switch(document.get("use_peft"))) is not None:
         yield document.fact("lora", used, "use_peft")
         if not used:
@@ -134,11 +136,11 @@ def _adapters(document: Document) -> Iterator[Fact]:
         value = document.get(key)
         names = value if isinstance(value, list) else str(value).replace(",", " ").split()
         yield document.fact("lora_modules_to_save", " ".join(map(str, names)), key)
-    for key in _QUANTIZED_KEYS:
-        if (value := document.get(key)) is not None:
-            yield document.fact("quantized", bool(as_number(value)) or as_switch(value) is True, key)
-    if document.get("adapter") == "qlora":
-        yield document.fact("quantized", True, "adapter")
+    bits = {key: document.get(key) for key in _given(document, _QUANTIZED_KEYS)}
+    on = [key for key, value in bits.items() if as_number(value) or as_switch(value) is True]
+    on += ["adapter"] if document.get("adapter") == "qlora" else []
+    for key in on[:1] or list(bits)[:1]:  # any of them quantizes
+        yield document.fact("quantized", bool(on), key)
 
 
 def _occasions(document: Document) -> Iterator[Fact]:
@@ -156,6 +158,7 @@ def _occasions(document: Document) -> Iterator[Fact]:
 def _checkpointing(document: Document) -> Iterator[Fact]:
     key = "gradient_checkpointing"
     value = document.get(key)
+    yield from _of_llamafactory(document)
     if value is None or (used := as_switch(value)) is None:
         return
     reentrant = as_switch(_arguments(document.get(f"{key}_kwargs")).get("use_reentrant"))
@@ -165,6 +168,34 @@ def _checkpointing(document: Document) -> Iterator[Fact]:
         yield document.fact(key, OneOf(("reentrant", "non_reentrant")), key)
     else:
         yield document.fact(key, "reentrant" if reentrant else "non_reentrant", f"{key}_kwargs")
+
+
+#: LLaMA-Factory's options that choose the kind of checkpointing.
+_CHECKPOINTING_KEYS = ("use_reentrant_gc", "disable_gradient_checkpointing")
+
+
+def _of_llamafactory(document: Document) -> Iterator[Fact]:
+    """Yield what LLaMA-Factory does unless it is told otherwise (`ModelArguments`, `FinetuningArguments`)."""
+    is_whole = is_of_llamafactory(document)
+    if is_whole or _given(document, _CHECKPOINTING_KEYS):
+        yield from _checkpointing_of_llamafactory(document)
+    if is_whole and not _given(document, ("additional_target", "resize_vocab")):
+        yield document.usual("lora_modules_to_save", "", "additional_target")
+    from_scratch = as_switch(document.get("train_from_scratch"))
+    if is_whole or from_scratch is not None:
+        yield document.usual("from_config", from_scratch is True, "train_from_scratch")
+
+
+def _checkpointing_of_llamafactory(document: Document) -> Iterator[Fact]:
+    reentrant, disabled = (document.get(key) for key in _CHECKPOINTING_KEYS)
+    if as_switch(disabled) is True:
+        yield document.fact("gradient_checkpointing", "none", _CHECKPOINTING_KEYS[1])
+    elif as_switch(reentrant) is False:
+        yield document.fact("gradient_checkpointing", "non_reentrant", _CHECKPOINTING_KEYS[0])
+    elif (
+        document.get("deepspeed") is not None
+    ):  # under FSDP2, of which accelerate's file may be, it sets the option to false
+        yield document.usual("gradient_checkpointing", "reentrant", _CHECKPOINTING_KEYS[0])
 
 
 def _arguments(value: Any) -> dict[str, Any]:
