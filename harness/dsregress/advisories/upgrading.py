@@ -196,17 +196,7 @@ def _judged(
         ),
         against=tuple(against),
         conflicts=tuple(conflicts),
-        only_with=tuple(
-            sorted(
-                {
-                    name
-                    for one in arising
-                    if one not in conflicts
-                    for name in (one.package, one.other)
-                    if name not in changed
-                }
-            )
-        ),
+        only_with=_only_with((one for one in arising if one not in conflicts), changed),
         kept_conflicts=tuple(one for one in conflicts_of(new.versions, new.ranges) if one not in arising),
         unknown_requirements=unknown_requirements(new.versions) if changed else (),
         conditions=tuple(conditions),
@@ -223,6 +213,11 @@ def _judged(
         older_than_run=tuple(older_than_run(new.versions)) if changed else (),
         ungrounded=tuple(name for name in changed if coverage[name] is Match.DEPENDS),
     )
+
+
+def _only_with(conflicts: Iterable[ReleaseConflict], changed: Collection[str]) -> tuple[str, ...]:
+    """Return the packages that have to change too, so that there are none of these conflicts."""
+    return tuple(sorted({name for one in conflicts for name in (one.package, one.other)} - {*changed}))
 
 
 def _sorted_faults(

@@ -61,7 +61,7 @@ class InstalledPackages(msgspec.Struct, frozen=True, kw_only=True):
 def read_packages(data: bytes, file: str) -> InstalledPackages:
     """Return the packages in ``file`` with this content. Raise UsageError, which names the line."""
     text = _decoded(data, file)
-    found = _read(text, file)
+    found = _packages_in(text, file)
     if found.cuda:
         return found
     return msgspec.structs.replace(found, cuda=sign_of_cuda(text, (*found.versions, *found.unknown)))
@@ -75,7 +75,7 @@ def _decoded(data: bytes, file: str) -> str:
         raise UsageError("not a text file", where=file, hint=_FREEZE) from None
 
 
-def _read(text: str, file: str) -> InstalledPackages:
+def _packages_in(text: str, file: str) -> InstalledPackages:
     if (listed := listed_packages(text, file)) is not None:
         return msgspec.structs.replace(_requirements("\n".join(listed.lines), file), is_whole=listed.is_whole)
     if text.lstrip().startswith("{"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from dsregress.advisories.job_facts import Fact, values_of
 from dsregress.advisories.stated.documents import read_document
@@ -21,7 +20,7 @@ def facts_of_models(facts: Iterable[Fact], folder: Path) -> Iterator[Fact]:
                 yield from facts_of_configuration(_configuration(str(name), folder), f"{name}: config.json")
 
 
-def facts_of_configuration(configuration: Mapping[str, Any], source: str) -> Iterator[Fact]:
+def facts_of_configuration(configuration: Mapping[str, object], source: str) -> Iterator[Fact]:
     """Yield the facts that the fields of transformers' ``config.json`` state."""
     if isinstance(kind := configuration.get("model_type"), str):
         yield Fact(name="model_type", value=kind, source=source, yields=True)
@@ -29,7 +28,7 @@ def facts_of_configuration(configuration: Mapping[str, Any], source: str) -> Ite
         yield Fact(name="tied_embeddings", value=tied, source=source, yields=True)
 
 
-def _configuration(name: str, folder: Path) -> Mapping[str, Any]:
+def _configuration(name: str, folder: Path) -> Mapping[str, object]:
     """Return the configuration of a model by its name, or in its folder; empty if neither is known."""
     if (known := known_model_name(name)) is not None:
         return known_models()[known].config
