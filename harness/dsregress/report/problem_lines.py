@@ -401,7 +401,10 @@ def _consequences(context: ReportContext, assessed: Assessment, *, is_ruled: boo
             yield message("The last sound release is {release}.", release=release)
     is_everywhere = len(problem.having) == len(context.stacks)
     if assessed.kind is ProblemKind.CRASH and is_everywhere and workload_words.is_given_program(problem.worst.scenario):
-        yield from _other_packages(context, problem)
+        others = [*_other_packages(context, problem)]
+        if not others and not is_ruled and len(context.stacks) > 1:
+            yield message("It fails alike in every release that was measured.")
+        yield from others
 
 
 def _untestable(context: ReportContext, problem: Problem) -> Iterator[Text]:
