@@ -132,3 +132,13 @@ def test_an_adapter_that_is_not_loaded_as_it_was_saved_is_seen(fault: bool, tmp_
     (tmp_path / "train.py").write_text(ADAPTER.format(fault=fault))
     (rank,) = passed(ran(tmp_path, "cpu", 1, "python train.py")).ranks
     assert bool(rank.loaded_otherwise) is fault
+
+
+def test_what_only_all_ranks_together_load_is_not_loaded_by_one(tmp_path: Path) -> None:
+    """As under ZeRO-3, where each weight of a new model is sent by one rank to the others."""
+    together = "torch.distributed.broadcast(model.lin.weight.data, 0)"
+    start = "import torch\ntorch.distributed.init_process_group('gloo')\n"
+    program = start + LIBRARY.format(fault=together, more="", given="")
+    (tmp_path / "train.py").write_text(program)
+    ranks = passed(ran(tmp_path, "cpu", 2, "torchrun --nproc_per_node 2 train.py")).ranks
+    assert [rank.loaded_otherwise for rank in ranks] == [[], []]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import torch
 from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch.utils._python_dispatch import _disable_current_modes
+
+from dsregress.programs.watch.communication import CommunicationWatch
 
 #: Numbers that the arguments of a call may hold.
 _MOST_NUMBERS = 200_000
@@ -37,23 +40,24 @@ class SampleCall:
         called = inner if has_others and isinstance(inner, torch.nn.Module) else model
         if self._arguments is not None or isinstance(called, torch.jit.ScriptModule):
             return
-        communicating = _Communicating()
+        watched, communication = contextlib.ExitStack(), CommunicationWatch()
 
-        def call_begins(module: object, args: object) -> None:
-            hooks.pop().remove()
-            communicating.__enter__()
+        def call_begins(*_: object) -> None:
+            watched.enter_context(communication)
 
         def keep_arguments(module: object, args: object, kwargs: object, out: object) -> None:
-            hooks.pop().remove()
-            if has_others:
-                communicating.__exit__(None, None, None)
+            watched.close()
+            for hook in hooks:
+                hook.remove()
             with _disable_current_modes():
-                if not communicating.found:
+                if not communication.found:
                     self._keep_small(args, kwargs)
 
         hooks = [called.register_forward_hook(keep_arguments, with_kwargs=True, always_call=has_others)]
-        if has_others:
+        if called is not model:
             hooks.append(called.register_forward_pre_hook(call_begins))
+        elif has_others:  # its call has begun
+            call_begins()
 
     def outputs(self, model: torch.nn.Module) -> ModelOutputs | None:
         """Call a model as it evaluates; None if it cannot be called so, or if a second call comes out otherwise."""
@@ -93,22 +97,6 @@ def distance(own: ModelOutputs, other: ModelOutputs) -> float | None:
         for mine, theirs in zip(own.values, other.values, strict=True)
     ]
     return max(apart)
-
-
-class _Communicating(TorchDispatchMode):
-    """Finds out if anything within the block communicates with other ranks."""
-
-    found = False
-
-    def __torch_dispatch__(
-        self,
-        func: torch._ops.OpOverload,
-        types: object,
-        args: tuple[object, ...] = (),
-        kwargs: Mapping[str, object] | None = None,
-    ) -> object:
-        self.found |= "c10d" in func.namespace
-        return func(*args, **(kwargs or {}))
 
 
 def _numbers_in(leaves: list[object]) -> int:

@@ -6,6 +6,7 @@ again. The last tensor saved under a name counts.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -14,6 +15,7 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from dsregress.probe.border.wire import SavedTensors
+from dsregress.programs.watch.communication import CommunicationWatch, RefusedCommunication
 from dsregress.programs.watch.loading_back import loaded_otherwise
 from dsregress.programs.watch.sample_call import SampleCall
 from dsregress.programs.watch.saved_models import HeldTensor, SavedModels
@@ -71,13 +73,15 @@ class SavedState:
 
     def loaded_otherwise(self, sample: SampleCall) -> list[str]:
         """Load what models have saved of themselves last, and return the weights that are then not as they were, or what
-        comes out otherwise for the sample. To be called when the program has ended: see `loading_back`."""
+        comes out otherwise for the sample. To be called when the program has ended: see `loading_back`. Nothing is known of
+        what only all ranks together load, as a model is built under ZeRO-3: this rank is alone."""
         found: dict[str, None] = {}
         folders = [one for one in self._models.by_folder().items() if os.path.isdir(one[0])]
         with _disable_current_modes():
             for folder, saved in folders[-_FOLDERS_LOADED:]:
                 own = saved.kind, saved.model(), folder, saved.tensors
-                found |= dict.fromkeys(loaded_otherwise(*own, self._mean_of, sample))
+                with contextlib.suppress(RefusedCommunication), CommunicationWatch(refuses=True):
+                    found |= dict.fromkeys(loaded_otherwise(*own, self._mean_of, sample))
         return list(found)
 
     def _mean_of(self, tensor: torch.Tensor) -> float | None:
