@@ -4,6 +4,7 @@ another module may call it."""
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from dsregress.advisories.job_facts import Fact
@@ -20,6 +21,9 @@ _TASKS = {
 
 #: Classes that read all options of a trainer from the command line.
 _OPTION_PARSERS = ("HfArgumentParser", "TrlParser")
+
+#: A call that makes one of transformers' models that classify a whole sequence.
+_CLASSIFIER = re.compile(r"ForSequenceClassification(?:\.|$)")
 
 #: Functions of DeepSpeed with a fact of their own.
 _CALLS = ("safe_get_full_grad", "safe_get_full_fp32_param", "safe_set_full_grad", "get_global_grad_norm")
@@ -44,6 +48,8 @@ def facts_of_source(text: str, file: str) -> Iterator[Fact]:
         if last in _TASKS and package == "trl":
             yield Fact(name="framework", value="trl", source=source)
             yield Fact(name="task", value=_TASKS[last], source=source)
+        if last == "Trainer" and package == "transformers" and (made := next(filter(_CLASSIFIER.search, called), "")):
+            yield Fact(name="task", value="classification", source=f"{file}: {made}")
         if last in _CALLS:
             yield Fact(name=last, value=True, source=source)
         if name == "deepspeed.initialize":
