@@ -171,7 +171,7 @@ def test_a_reader_states_a_fact(text: str, name: str, value: Any) -> None:
         ),
         ("model_name", "--set: model_name without a value; write model_name=none|TEXT"),
         ("gradient_clipping=", "--set: gradient_clipping without a value; write gradient_clipping=N|unset"),
-        ("task=chat", "--set: task is never 'chat'; write sft|dpo|grpo|ppo|gkd|reward|pretrain"),
+        ("task=chat", "--set: task is never 'chat'; write sft|dpo|grpo|ppo|gkd|reward|pretrain|classification"),
     ],
 )
 def test_a_fact_that_is_none_is_refused_with_what_it_could_be(text: str, error: str) -> None:

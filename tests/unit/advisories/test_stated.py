@@ -721,3 +721,18 @@ def test_a_key_that_stands_twice_is_refused_as_deepspeed_does(tmp_path: Path) ->
     (tmp_path / "ds.json").write_text('{"zero_optimization": {"stage": 2, "stage": 3}}')
     with pytest.raises(UsageError, match="ds.json: has stage twice, which DeepSpeed refuses; leave one of them out"):
         facts_of_file("ds.json", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("trainer", "task"), [("Trainer", "classification"), ("MyTrainer", None), ("SFTTrainer", None)]
+)
+def test_a_classifier_that_a_trainer_of_transformers_trains_is_a_classification(
+    trainer: str, task: str | None, tmp_path: Path
+) -> None:
+    program = (
+        f"from transformers import AutoModelForSequenceClassification, {trainer}\n"
+        f"{trainer}(AutoModelForSequenceClassification.from_pretrained('x')).train()\n"
+    )
+    (tmp_path / "train.py").write_text(program)
+    facts, _ = facts_of_line("python train.py", tmp_path)
+    assert stated(facts).get("task") == task

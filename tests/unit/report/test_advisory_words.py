@@ -68,6 +68,7 @@ def test_the_advisories_request_nothing_else() -> None:
         "remove `engine.module_forward_pre_hook` and `engine.module_forward_post_hook` after `engine.destroy()`",
         "set `gradient_clipping`; 0.0 keeps the old behaviour",
         "set `initial_scale_power`",
+        "set `trainer.model_accepts_loss_kwargs = False`",
         "train with ZeRO stage 0",
         "train with ZeRO stage 1",
         "train with ZeRO stage 2",
