@@ -63,14 +63,14 @@ def as_requirements(text: str) -> str:
     if any(map(_TABLE.match, lines)):
         return "\n".join(_of_table(lines))
     found = [next((one for form in _FORMS if (one := form.match(line))), None) for line in lines]
-    return "\n".join(map(_pin, _once(found))) if any(found) else text
+    return "\n".join(map(_pin_line, _once(found))) if any(found) else text
 
 
 def _once(found: Iterable[re.Match[str] | None]) -> Iterator[re.Match[str] | None]:
     """Yield the lines, each package once: reports repeat it under pip's and conda's name."""
     seen = set()
     for one in found:
-        pin = _pin(one).partition("==")[0]
+        pin = _pin_line(one).partition("==")[0]
         yield None if pin in seen else one
         seen |= {pin} - {""}
 
@@ -79,10 +79,10 @@ def _of_table(lines: list[str]) -> Iterator[str]:
     is_inside = False
     for line in lines:
         is_inside = is_inside or _TABLE.match(line) is not None
-        yield _pin(_ROW.match(line) if is_inside else None)
+        yield _pin_line(_ROW.match(line) if is_inside else None)
 
 
-def _pin(found: re.Match[str] | None) -> str:
+def _pin_line(found: re.Match[str] | None) -> str:
     """Return the pin of a name with a version; empty for what is none, or is no package."""
     if found is None:
         return ""
