@@ -40,8 +40,9 @@ _STANDARD = re.compile(r"/lib/python3(?:\.\d+)?/(?!site-packages|dist-packages)|
 _NAMES = {"pytorch": "torch", **{name: name for name in (*AXES, "trl")}}
 #: Packages that a next command can name; what is beside them only passes an error on.
 _AT_FAULT = frozenset((*AXES, "trl", "datasets"))
+#: Not where a message tells what a release changed: "In PyTorch 2.6, we changed the default".
 _MENTIONED = re.compile(
-    r"(?<![\w.-])(deepspeed|pytorch|torch|transformers|accelerate|peft|trl)`?(?: version)?"
+    r"(?<![\w.-])(?<!\bIn )(deepspeed|pytorch|torch|transformers|accelerate|peft|trl)`?(?: version)?"
     r"\s{0,40}(?:==|[:=@]|\s|-(?=\d))\s{0,8}v?`?"
     r"(\d{1,4}(?:\.\d{1,4}){1,3}(?:\.(?:dev|post|rc)\d+|rc\d+)?)(?![\w]|\.\d)",
     re.IGNORECASE,

@@ -146,3 +146,11 @@ def test_an_exception_of_no_class_of_its_own_is_an_error() -> None:
     found = crashes.read_crash("\n".join(lines))
     assert found is not None
     assert (found.error, found.message.partition(" - ")[0]) == ("Exception", "Current loss scale already at minimum")
+
+
+def test_a_release_that_a_message_tells_the_history_of_is_not_the_installed_one() -> None:
+    crash = read(
+        "torch==2.8.0\nTraceback (most recent call last):\n"
+        "_pickle.UnpicklingError: Weights only load failed. In PyTorch 2.6, we changed the default value of `weights_only`\n"
+    )
+    assert crash.versions == {"torch": "2.8.0"}
