@@ -86,7 +86,8 @@ def foreign_entries(folder: Path, files: Mapping[str, bytes]) -> list[str]:
         foreign, _ = _differences(folder, files)
     except OSError:
         return []
-    return sorted(name for name, entry in foreign if entry.name != _BYTECODE)
+    # a file that is removed while it is read is missing, too
+    return sorted(name for name, entry in foreign if entry.name != _BYTECODE and os.path.lexists(entry.path))
 
 
 def removals(folder: Path, files: Mapping[str, bytes]) -> list[str]:

@@ -225,3 +225,17 @@ def test_a_scenario_that_is_no_file_is_named(scenarios: Path, make: Callable[[st
     make(str(scenarios / "two.py"))
     with pytest.raises(UsageError, match="two.py: cannot be read: a .*, not a regular file"):
         staging.probe_files(scenarios)
+
+
+def test_a_file_that_is_removed_while_the_copy_is_read_is_not_changed(
+    tmp_path: Path, scenarios: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = staging.probe_files(scenarios)
+    folder = staging.copy(files, tmp_path / "server" / "probe")
+
+    def removed(entry: os.DirEntry[str], content: bytes) -> bool:
+        os.remove(entry.path)
+        return False
+
+    monkeypatch.setattr(staging, "_holds", removed)
+    assert staging.foreign_entries(folder, files) == []
