@@ -64,9 +64,7 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
     costs: tuple[Matched, ...]
     questions: tuple[Question, ...]
     unknown: tuple[Matched, ...]
-    unrun_releases: tuple[
-        Matched, ...
-    ]  #: of `unknown`, those of which the job has all that they need but a release that was run
+    unrun_releases: tuple[Matched, ...]  #: of `unknown`, those that lack nothing but a release that was run
     free: int
     ignored: tuple[str, ...] = ()  #: ids that concern it and are left out
     conflicts: tuple[ReleaseConflict, ...] = ()  #: between releases that it has

@@ -338,9 +338,10 @@ def _instead(
             answers: dict[Verdict, tuple[str, UpgradeAnswer]] = {}
             for version in side:
                 job = new.changed(versions={package: version})
+                if any(one.match is not Match.FREE for one in match_advisories(against, job)):
+                    continue
                 tried = _judged(advisories, old, job, before)
-                is_free = all(one.match is Match.FREE for one in match_advisories(against, job))
-                if is_free and not any(ends_the_job(one.advisory) for one in tried.kept):
+                if not any(ends_the_job(one.advisory) for one in tried.kept):
                     answers.setdefault(tried.verdict, (version, tried))
             for verdict in (Verdict.YES, Verdict.IF_SET):
                 if verdict in answers:

@@ -43,10 +43,10 @@ _OUTER_GRACE_S = 30.0
 _LOG_TAIL_BYTES = 1500
 
 #: Folder next to the runs: results of plain PyTorch, kept for all releases.
+_TRUTHS = "truths"
+
 #: Folder, in that of a run, of the files that a program's script writes before it starts it.
 _FILES_OF_SCRIPT = "files-of-its-script"
-
-_TRUTHS = "truths"
 
 
 class Server(Protocol):

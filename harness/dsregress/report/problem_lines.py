@@ -409,18 +409,18 @@ def _consequences(context: ReportContext, assessed: Assessment, *, is_ruled: boo
 
 def _untestable(context: ReportContext, problem: Problem) -> Iterator[Text]:
     """Yield why a failure tells nothing of the releases, and what may pass."""
-    package = lacking_package(problem.worst)
-    if package and package not in context.axes:
-        release = context.stacks[problem.worst.stack].versions.get(package.replace("_", "-"), "")
+    versions = context.stacks[problem.worst.stack].versions
+    lacking, refusing = (
+        "" if package in context.axes else f"{package} {versions.get(package.replace('_', '-'), '')}".strip()
+        for package in (lacking_package(problem.worst), refusing_package(problem.worst))
+    )
+    if lacking:
         yield message(
-            "It imports what {package} does not have: the compared releases are not at fault.",
-            package=f"{package} {release}".strip(),
+            "It imports what {package} does not have: the compared releases are not at fault.", package=lacking
         )
-    elif (package := refusing_package(problem.worst)) and package not in context.axes:
-        release = context.stacks[problem.worst.stack].versions.get(package.replace("_", "-"), "")
+    elif refusing:
         yield message(
-            "It calls what {package} does not have: the compared releases are not at fault.",
-            package=f"{package} {release}".strip(),
+            "It calls what {package} does not have: the compared releases are not at fault.", package=refusing
         )
     elif waits_in_program(problem.worst):
         yield _waiting_text(problem.worst)

@@ -12,6 +12,7 @@ from dsregress.advice.diagnosis import out_of_memory
 from dsregress.advice.diagnosis.out_of_memory import MemoryMessage
 from dsregress.model import AXES
 from dsregress.probe.border import faults
+from dsregress.probe.border.own_code import PACKAGE_FOLDERS
 
 # The text is untrusted: no pattern here looks at a character more than a few times.
 
@@ -33,7 +34,6 @@ _REPORTS_ANOTHER = ("ChildFailedError", "CalledProcessError", "RayTaskError", "R
 #: torchrun's report of a rank that a signal ended.
 _SIGNAL = re.compile(r"\b[Ss]ignal (?P<number>\d{1,2}) \((?P<name>SIG[A-Z0-9]{1,9})\) received")
 
-_PACKAGES = ("/site-packages/", "/dist-packages/")
 _STANDARD = re.compile(r"/lib/python3(?:\.\d+)?/(?!site-packages|dist-packages)|^<|/runpy\.py$")
 
 #: Names of packages as they are installed and as reports write them -> the axis.
@@ -225,7 +225,7 @@ def _unwrapped_message(lines: Sequence[str]) -> str:
 
 def _frame(match: re.Match[str]) -> TraceFrame:
     file = match["file"].replace("\\", "/")
-    at = max((file.rfind(name) + len(name) for name in _PACKAGES if name in file), default=0)
+    at = max((file.rfind(name) + len(name) for name in PACKAGE_FOLDERS if name in file), default=0)
     return TraceFrame(file[at:] if at else _last_folders(file), int(match["line"]), match["function"], at > 0)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable
 
@@ -78,19 +79,22 @@ def goes_through(crash: Crash, advisory: Advisory) -> bool:
         return True
     words = frozenset(re.findall(r"[a-z_]\w*", crash.message.lower()))
     seen = {frame.package for frame in crash.frames} | words
-    if any(
-        "deepspeed" in frame.file for frame in crash.frames
-    ):  # accelerate's and transformers' parts for it are so named
+    # accelerate's and transformers' parts for DeepSpeed are so named
+    if any("deepspeed" in frame.file for frame in crash.frames):
         seen.add("deepspeed")
     of_deepspeed = {"deepspeed"} if _takes_deepspeed(advisory) else seen
     return not seen.isdisjoint(one.package for one in advisory.ranges) and not seen.isdisjoint(of_deepspeed)
 
 
 def _takes_deepspeed(advisory: Advisory) -> bool:
+    return match_facts(advisory, _without_deepspeed()) is Match.FREE
+
+
+@functools.cache
+def _without_deepspeed() -> KnownJob:
     facts, _ = merged_facts([Fact(name="deepspeed", value=False, source="")])
     values = {name: fact.value for name, fact in facts.items()}
-    without = KnownJob(versions={}, facts={**values, "framework": OneOf(FRAMEWORKS)})
-    return match_facts(advisory, without) is Match.FREE
+    return KnownJob(versions={}, facts={**values, "framework": OneOf(FRAMEWORKS)})
 
 
 def _ran_out_on_card(crash: Crash) -> bool:

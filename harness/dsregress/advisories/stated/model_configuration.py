@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from dsregress.advisories.job_facts import Fact, values_of
-from dsregress.advisories.stated.documents import read_document
+from dsregress.advisories.stated.documents import Document, read_document
 from dsregress.errors import UsageError
 from skeletons.hub_names import known_model_name
 from skeletons.known_models import known_models
@@ -17,15 +17,15 @@ def facts_of_models(facts: Iterable[Fact], folder: Path) -> Iterator[Fact]:
     for fact in facts:
         if fact.name == "model_name":
             for name in values_of(fact.value):
-                yield from facts_of_configuration(_configuration(str(name), folder), f"{name}: config.json")
+                yield from facts_of_configuration(Document(_configuration(str(name), folder), f"{name}: config.json"))
 
 
-def facts_of_configuration(configuration: Mapping[str, object], source: str) -> Iterator[Fact]:
-    """Yield the facts that the fields of transformers' ``config.json`` state."""
-    if isinstance(kind := configuration.get("model_type"), str):
-        yield Fact(name="model_type", value=kind, source=source, yields=True)
-    if isinstance(tied := configuration.get("tie_word_embeddings"), bool):
-        yield Fact(name="tied_embeddings", value=tied, source=source, yields=True)
+def facts_of_configuration(document: Document) -> Iterator[Fact]:
+    """Yield the facts that the fields of a model's configuration state, as transformers has them."""
+    if isinstance(kind := document.get("model_type"), str):
+        yield document.usual("model_type", kind, "model_type")
+    if isinstance(tied := document.get("tie_word_embeddings"), bool):
+        yield document.usual("tied_embeddings", tied, "tie_word_embeddings")
 
 
 def _configuration(name: str, folder: Path) -> Mapping[str, object]:

@@ -9,6 +9,7 @@ from dsregress.advisories.job_facts import NO_VALUE, Fact
 from dsregress.advisories.stated.deepspeed_json import facts_of_deepspeed
 from dsregress.advisories.stated.documents import Document
 from dsregress.advisories.stated.engine_settings import facts_of_engine
+from dsregress.advisories.stated.model_configuration import facts_of_configuration
 from dsregress.advisories.stated.trainer_options import facts_of_trainer
 from dsregress.probe.border.wire import Detail, RunRecord
 
@@ -34,14 +35,13 @@ def facts_of_run(trained: Collection[str], detail: Detail) -> Iterator[Fact]:
     else:
         for name in _OF_DEEPSPEED:
             yield Fact(name=name, value=NO_VALUE, source=f"{RUN}: no engine of DeepSpeed's")
-    settings = _nested(detail.configuration).get(_TRAINER)
+    configuration = _nested(detail.configuration)
+    settings = configuration.get(_TRAINER)
     if isinstance(settings, dict):
         yield Fact(name="trainer", value=True, source=f"{RUN}: a Trainer runs it")
         yield from facts_of_trainer(Document(settings, RUN))
-    if kind := detail.configuration.get("model.model_type"):
-        yield Fact(name="model_type", value=str(kind), source=f"{RUN}: model.model_type")
-    if isinstance(tied := detail.configuration.get("model.tie_word_embeddings"), bool):
-        yield Fact(name="tied_embeddings", value=tied, source=f"{RUN}: model.tie_word_embeddings")
+    if isinstance(model := configuration.get("model"), dict):
+        yield from facts_of_configuration(Document(model, RUN, "model."))
     yield from _adapters(trained)
 
 

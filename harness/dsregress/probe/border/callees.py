@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dsregress.probe.border import encoding
-from dsregress.probe.border.own_code import PACKAGES, SOURCES, is_own_file, is_own_module
+from dsregress.probe.border.own_code import PACKAGE_FOLDERS, PACKAGES, SOURCES, is_own_file, is_own_module
 from vgpu.loaded import loaded_modules
 from vgpu.replacing import REPLACED
 
@@ -24,9 +24,6 @@ _REFUSED_CALL = re.compile(
     r"^([\w.<>]+)\(\) (?:got an unexpected keyword argument|got multiple values for|got some positional-only"
     r"|missing \d+ required|takes \d+ positional|takes from \d+ to \d+ positional|takes no )"
 )
-
-#: Folders of installed packages.
-INSTALLED = ("/site-packages/", "/dist-packages/")
 
 _LOCALS = "<locals>"
 
@@ -84,7 +81,7 @@ def _installed_package(found: object) -> str:
     name = kind.__name__ if isinstance(kind, types.ModuleType) else str(kind.__module__)
     module = sys.modules.get(name) if name != "__main__" else None  # which is what started this process
     file = str(getattr(module, "__file__", None) or "").replace("\\", "/")
-    return name.partition(".")[0] if any(folder in file for folder in INSTALLED) else ""
+    return name.partition(".")[0] if any(folder in file for folder in PACKAGE_FOLDERS) else ""
 
 
 def _called_object(frame: types.FrameType, line: int, name: str) -> object:

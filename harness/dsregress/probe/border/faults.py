@@ -9,10 +9,10 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 
 from dsregress.probe.border import encoding, machine
-from dsregress.probe.border.callees import INSTALLED, package_called
+from dsregress.probe.border.callees import package_called
 from dsregress.probe.border.failed_calls import refused_by
 from dsregress.probe.border.masking import without_secrets
-from dsregress.probe.border.own_code import is_own_file
+from dsregress.probe.border.own_code import PACKAGE_FOLDERS, is_own_file
 from dsregress.probe.border.own_faults import own_fault
 from dsregress.probe.border.processor_faults import OF_PROCESSORS, is_of_processors
 from dsregress.probe.border.untrusted import read_tail
@@ -43,7 +43,7 @@ def _below_packages(word: re.Match[str]) -> str:
     """Return ``torch/x.py`` for ``/home/me/v/lib/site-packages/torch/x.py``."""
     text = word[0]
     first = text.find("/")
-    end = max((at + len(name) for name in INSTALLED if (at := text.rfind(name)) > first >= 0), default=first)
+    end = max((at + len(name) for name in PACKAGE_FOLDERS if (at := text.rfind(name)) > first >= 0), default=first)
     return text[:first] + text[end:] if end > first >= 0 else text
 
 

@@ -7,6 +7,9 @@ from pathlib import Path
 #: The folder of the packages, spelled as in the frames of their modules. Staged, it holds only these and the scenarios.
 SOURCES = Path(__file__).parents[3]
 
+#: Folders of installed packages.
+PACKAGE_FOLDERS = ("/site-packages/", "/dist-packages/")
+
 PACKAGES = ("dsregress.probe", "dsregress.programs", "vgpu", "skeletons")
 
 #: Their folders, each with a slash at its end.

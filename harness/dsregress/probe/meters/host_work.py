@@ -11,7 +11,7 @@ import os
 import re
 from types import CodeType
 
-from dsregress.probe.border.own_code import is_own_file
+from dsregress.probe.border.own_code import PACKAGE_FOLDERS, is_own_file
 
 #: Functions kept by name per phase; the rest is in the total. Enough to name what grew, small enough to store.
 FUNCTIONS_KEPT = 60
@@ -48,7 +48,7 @@ def _python_name(code: CodeType) -> str | None:
     if is_own_file(code.co_filename):
         return None
     path = code.co_filename.replace("\\", "/")
-    for root in ("/site-packages/", "/dist-packages/"):
+    for root in PACKAGE_FOLDERS:
         if root in path:
             path = path.rsplit(root, 1)[1]
             break
