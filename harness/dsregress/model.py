@@ -28,6 +28,9 @@ _MOST_LETTERS = 180
 #: Before each package of a label that was added to a stack's own.
 ADDED = " + "
 
+#: The variable before a program's line that says whose files it goes on from. Only readers of the report need it.
+WRITTEN_BY = "CHECKPOINT_OF"
+
 
 def stack_label(named: str, text: str, added: Mapping[str, str] = MappingProxyType({})) -> str:
     """Return ``NAMED: 0.16.4 + trl 0.24.0``: what `Stack.named` reads, the description of the stack, and the added
@@ -134,6 +137,11 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     def workload(self) -> str:
         """The cell without its stack, as it is compared across stacks: ``scenario/variant/device``."""
         return f"{self.scenario}/{self.variant}/{self.device}"
+
+    @property
+    def loads_kept_files(self) -> bool:
+        """True for a program that goes on from what a release has written (see `WRITTEN_BY`)."""
+        return str(self.parameters.get("program", "")).startswith(f"{WRITTEN_BY}=")
 
     @property
     def id(self) -> str:

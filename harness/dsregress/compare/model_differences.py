@@ -6,9 +6,12 @@ All come before the first step, so that what differs later - losses, norms, memo
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from dsregress.compare.loss_pairs import finite_pairs
 from dsregress.compare.metrics import START_WEIGHTS, TRAINED_WEIGHTS, WEIGHT_PRECISION, Metric
+from dsregress.compare.renamed_tensors import same_tensors
 from dsregress.compare.result_pairs import Pair
 from dsregress.messages import Message, Text, message, name_list
 from dsregress.model import Finding
@@ -22,6 +25,9 @@ _START_TOLERANCE = 0.05
 
 #: Six standard deviations of that logarithm between two draws of a normal distribution, for one weight.
 _OF_CHANCE = 6.4
+
+#: Likewise for a weight that is read from one file, and that one of both has rounded to bf16: by up to 2^-9 each way.
+_OF_ROUNDING = 6 * 2**-9 / math.sqrt(3)
 
 #: Below it a mean counts as zero.
 _ZERO = 1e-12
@@ -44,9 +50,8 @@ def judge_model(pair: Pair) -> list[Finding]:
         own_bits, base_bits = _bits(mine), _bits(theirs)
         if (precision := _precision(mine, theirs)) is not None:
             found.append(_model_finding(pair, model, WEIGHT_PRECISION, own_bits, base_bits, precision))
-        if begun := _begun_otherwise(mine, theirs):
-            count, of_base = len(begun), len(theirs.start)
-            found.append(_model_finding(pair, model, START_WEIGHTS, count, of_base, _other_start(begun, mine, theirs)))
+        if begun := _begun_otherwise(mine, theirs, from_files=pair.result.cell.loads_kept_files):
+            found.append(_model_finding(pair, model, START_WEIGHTS, len(begun), len(theirs.start), _other_start(begun)))
         if (trained := _trained(mine, theirs)) is not None:
             own_count, base_count = (sum(_moving(one).values()) for one in (mine, theirs))
             found.append(_model_finding(pair, model, TRAINED_WEIGHTS, own_count, base_count, trained))
@@ -62,40 +67,56 @@ def _precision(mine: Numerics, theirs: Numerics) -> Message | None:
     return None
 
 
-def _begun_otherwise(own: Numerics, base: Numerics) -> list[str]:
-    """Return the names under which both begin with weights of another size. Those that are drawn at random differ by chance,
-    the more the fewer there are. A buffer counts only where what is trained differs: it may be masked or not be used."""
+class _Start(NamedTuple):
+    """The weights of one name when training begins, and in the baseline: means of absolute values."""
+
+    name: str
+    mean: float
+    before: float
+    weights: float  #: how many there are
+
+
+def _begun_otherwise(own: Numerics, base: Numerics, *, from_files: bool) -> list[_Start]:
+    """Return the weights that begin otherwise. Those that are drawn at random differ by chance, the more the fewer they are;
+    those that both read ``from_files`` of one release, by no more than rounding. A buffer counts only where what is trained
+    differs: it may be masked or not be used."""
     trains_alike = (own.losses, own.gradient_norms) == (base.losses, base.gradient_norms)
+    tolerated = (0.0, _OF_ROUNDING) if from_files else (_START_TOLERANCE, _OF_CHANCE)
     return [
-        name
-        for name, (mean, count) in own.start.items()
-        if name in base.start and _begin_apart(mean, base.start[name][0], count)
-        if not (trains_alike and name.startswith(BUFFER))
+        start
+        for start in _starts(own.start, base.start)
+        if _begin_apart(start, *tolerated) and not (trains_alike and start.name.startswith(BUFFER))
     ]
 
 
-def _begin_apart(own: float, base: float, count: float) -> bool:
-    if min(own, base) < _ZERO:
-        return max(own, base) >= _ZERO
-    return abs(math.log(own / base)) > max(_START_TOLERANCE, _OF_CHANCE / math.sqrt(count))
+def _starts(own: Mapping[str, Sequence[float]], base: Mapping[str, Sequence[float]]) -> Iterator[_Start]:
+    """Yield the tensors of both, also those that one of both has renamed."""
+    counts = [{name: count for name, (_mean, count) in one.items()} for one in (own, base)]
+    for name, of_base in same_tensors(*counts).items():
+        yield _Start(name, own[name][0], base[of_base][0], own[name][1])
 
 
-def _other_start(names: list[str], own: Numerics, base: Numerics) -> Message:
-    name = max(names, key=lambda one: own.start[one][1])
-    mean, before = own.start[name][0], base.start[name][0]
-    if len(names) == 1:
+def _begin_apart(start: _Start, tolerance: float, of_chance: float) -> bool:
+    if min(start.mean, start.before) < _ZERO:
+        return max(start.mean, start.before) >= _ZERO
+    return abs(math.log(start.mean / start.before)) > max(tolerance, of_chance / math.sqrt(start.weights))
+
+
+def _other_start(begun: list[_Start]) -> Message:
+    most, rest = max(begun, key=lambda one: one.weights), len(begun) - 1
+    if not rest:
         return message(
             "begins with other weights: {name} is {own:.3g} on average, was {before:.3g}",
-            name=name,
-            own=mean,
-            before=before,
+            name=most.name,
+            own=most.mean,
+            before=most.before,
         )
     return message(
         "begins with other weights: {name} is {own:.3g} on average, was {before:.3g}, and {more} more differ",
-        name=name,
-        own=mean,
-        before=before,
-        more=len(names) - 1,
+        name=most.name,
+        own=most.mean,
+        before=most.before,
+        more=rest,
     )
 
 

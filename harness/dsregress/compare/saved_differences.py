@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from dsregress.compare.metrics import EMPTY_FILE, LOADED_OTHERWISE, SAVED_DIFFERENCE, UNSAVED, Metric
+from dsregress.compare.renamed_tensors import same_tensors
 from dsregress.compare.result_pairs import Pair
 from dsregress.messages import SEMICOLON, Message, joined, message, name_list, plural_message
 from dsregress.model import Finding
@@ -27,7 +28,7 @@ _MOST_NAMED, _MOST_EVIDENCE = 1, 20
 _SAVES_OTHERWISE = message("saved checkpoint differs from the baseline")
 
 _NOT_SAVED, _VALUES = message("not saved"), message("with other values")
-
+_RENAMED = message("saved under another name")
 
 #: The beginning of the names of a model's weights in the state that DeepSpeed's engine saves.
 _OF_AN_ENGINE = "module."
@@ -120,7 +121,11 @@ def _changed_tensors(own: Sequence[SavedTensors], base: Sequence[SavedTensors]) 
     for one in own:
         mine.setdefault(one.name, []).append(one)
     known = [one.name for one in base]
+    names = {theirs: name for name, theirs in same_tensors(*map(_kept_by_names, (own, base))).items()}
     for theirs in base:
+        if (name := names.get(theirs.name, theirs.name)) != theirs.name:
+            yield _ChangedTensors(theirs.count, _RENAMED, f"{name}, was {theirs.name}")
+            continue
         candidates = mine.get(theirs.name, [])
         alike = [one for one in candidates if (one.dtype, one.shape) == (theirs.dtype, theirs.shape)]
         if not candidates:
@@ -139,6 +144,14 @@ def _changed_tensors(own: Sequence[SavedTensors], base: Sequence[SavedTensors]) 
         elif _apart(alike[0].mean, theirs.mean):
             means = f"{theirs.name}: on average {alike[0].mean:.3g}, was {theirs.mean:.3g}"
             yield _ChangedTensors(theirs.count, _VALUES, means)
+
+
+def _kept_by_names(saved: Sequence[SavedTensors]) -> dict[str, list[object]]:
+    """Return what no new name changes, by the names of tensors: their dtypes, shapes and numbers."""
+    kept: dict[str, list[object]] = {}
+    for one in saved:
+        kept.setdefault(one.name, []).append((one.dtype, one.shape, one.count))
+    return kept
 
 
 def _apart(own: float | None, base: float | None) -> bool:

@@ -18,7 +18,7 @@ from dsregress.config.settings import Settings
 from dsregress.envs.installer import Installer
 from dsregress.envs.places import CHECKPOINTS
 from dsregress.errors import NothingMeasured
-from dsregress.model import Stack
+from dsregress.model import WRITTEN_BY, Stack
 from dsregress.run import available_workloads, pipeline
 from dsregress.run.available_workloads import Program
 from dsregress.run.watch import Watch
@@ -26,9 +26,6 @@ from dsregress.versions.stack_plans import StackPlan
 from dsregress.wording.names import stack_names
 from dsregress.wording.quantities import listing
 from vgpu.trees import remove_tree
-
-#: The variable of a second line that says whose files it goes on from. Only readers of the report need it.
-WRITTEN_BY = "CHECKPOINT_OF"
 
 
 def regress_across(

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from dsregress.compare import Comparison, ProblemKind, Thresholds, compare
 from dsregress.compare.causal_order import causal_position
-from dsregress.model import Result
+from dsregress.model import WRITTEN_BY, Result
 from dsregress.probe.border.wire import Numerics
 from tests.builders import synthetic
 from tests.builders.synthetic import result
 
 
 def run(
-    version: str, start: dict[str, list[float]] | None = None, *, steps: int = 0, ended: bool = False, loss: float = 3.0
+    version: str,
+    start: dict[str, list[float]] | None = None,
+    *,
+    steps: int = 0,
+    ended: bool = False,
+    loss: float = 3.0,
+    line: str = "",
 ) -> Result:
     made = synthetic.record()
     for rank in made.ranks:
         rank.numerics = Numerics(losses=[loss] * 3, learning_rates=[[1e-3]] * 3, start=start or {})
         rank.steps, rank.ended = steps, ended
-    return result(version, run=made)
+    whole = result(version, run=made)
+    parameters = {**whole.cell.parameters, "program": line}
+    return msgspec.structs.replace(whole, cell=msgspec.structs.replace(whole.cell, parameters=parameters))
 
 
 def judged(*results: Result) -> Comparison:
@@ -60,6 +69,26 @@ def test_draws_of_one_distribution_and_other_names_are_no_other_weights(
     own: dict[str, list[float]], base: dict[str, list[float]]
 ) -> None:
     assert not messages(run("0.15.0", base), run("0.16.0", own))
+
+
+RESUMED = f"{WRITTEN_BY}=0.15.0 python train.py --resume"
+
+
+@pytest.mark.parametrize(("own", "told"), [(0.0201, True), (0.0200001, False)])
+def test_weights_that_are_loaded_from_one_file_differ_by_no_more_than_rounding(own: float, told: bool) -> None:
+    base, other = {"a": [0.02, 10**6]}, {"a": [own, 10**6]}
+    found = messages(run("0.15.0", base, line=RESUMED), run("0.16.0", other, line=RESUMED))
+    assert bool(found) is told
+
+
+def test_weights_that_a_release_renames_are_compared() -> None:
+    base = {
+        "base.model.layers.*.q_proj.lora_B.weight": [0.01, 512],
+        "base.model.layers.*.k_proj.lora_B.weight": [0.0, 512],
+    }
+    own = {name.replace("model.", "model.language_model."): [0.0, 512] for name in base}
+    (text,) = messages(run("0.15.0", base), run("0.16.0", own))
+    assert "base.model.language_model.layers.*.q_proj.lora_B.weight is 0 on average, was 0.01" in text
 
 
 def test_zeros_where_weights_were_and_many_weights_are_told_at_once() -> None:

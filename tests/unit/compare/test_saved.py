@@ -47,6 +47,14 @@ def other(tensors: SavedTensors, **changed: object) -> SavedTensors:
         ([other(EMBEDDING, shape=[6144])], f"4 of 5 tensors not saved ({NAME}); 1 differ otherwise"),
         ([EMBEDDING, other(LAYERS, mean=0.0)], f"4 of 5 tensors with other values ({NAME}: on average 0, was 0.02)"),
         ([], "5 of 5 tensors not saved (embed.weight)"),
+        (
+            [EMBEDDING, other(LAYERS, name=f"model.{NAME}")],
+            f"4 of 5 tensors saved under another name (model.{NAME}, was {NAME})",
+        ),
+        (
+            [EMBEDDING, other(LAYERS, name="layers.*.attention.weight")],
+            f"4 of 5 tensors not saved ({NAME})",
+        ),
     ],
 )
 def test_other_tensors_are_a_changed_checkpoint(saved: list[SavedTensors], message: str) -> None:
