@@ -16,7 +16,7 @@ from types import CodeType, FunctionType, MethodType
 from typing import Any
 
 from vgpu.fault import BrokenPart
-from vgpu.loaded import loaded_modules
+from vgpu.loaded import names_of_modules
 
 _MISSING = object()
 
@@ -185,7 +185,7 @@ def _note(original: object, replacement: object) -> None:
 
 
 def _swap(old: Callable[..., object], new: Callable[..., object], name: str) -> None:
-    for _, _, names in loaded_modules():
+    for names in names_of_modules():
         held = names.get(name)
         if held is old:
             names[name] = new

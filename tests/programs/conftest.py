@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import threading
 from pathlib import Path
@@ -26,6 +27,7 @@ def surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
     program_adapter.preload("cpu")
+    gc.freeze()  # as the server does before it forks ranks
 
 
 @pytest.fixture(autouse=True, scope="session")
