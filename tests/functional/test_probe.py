@@ -16,10 +16,19 @@ NEWEST = "0.19.8"
 TRANSFORMERS_4 = ("--stack", "transformers-4")
 
 #: What takes minutes each; the rest takes seconds a folder.
-LONG = ("tests/probe/frameworks", "tests/probe/oracles", "tests/programs", "tests/vgpu/sim")
+LONG = (
+    "tests/probe/frameworks",
+    "tests/probe/oracles",
+    "tests/programs/launch",
+    "tests/programs/substitutes",
+    "tests/programs/truth",
+    "tests/programs/watch",
+    "tests/programs/world",
+    "tests/vgpu/sim",
+)
 
 #: The folders of all else; pytest ignores `--ignore` for a folder that it is given.
-ALL_ELSE = ("tests/probe", "tests/vgpu", "tests/skeletons")
+ALL_ELSE = ("tests/probe", "tests/programs", "tests/vgpu", "tests/skeletons")
 
 #: Takes a minute, needs nothing of an environment, and runs outside of it.
 NEEDS_NO_ENVIRONMENT = "tests/skeletons/test_files.py"
