@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import importlib
 import threading
 from pathlib import Path
@@ -11,6 +10,9 @@ from pathlib import Path
 import pytest
 
 from dsregress.probe.border.surroundings import ENVIRONMENT
+from tests.measured import pytest_collection_finish, pytest_configure
+
+__all__ = ["pytest_collection_finish", "pytest_configure"]
 
 
 @pytest.fixture
@@ -27,7 +29,6 @@ def surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
     program_adapter.preload("cpu")
-    gc.freeze()  # as the server does before it forks ranks
 
 
 @pytest.fixture(autouse=True, scope="session")
