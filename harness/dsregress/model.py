@@ -160,6 +160,7 @@ class WorkloadParts(NamedTuple):
     device: str
 
 
+@functools.lru_cache(maxsize=4096)
 def split_workload(workload: str) -> WorkloadParts:
     """Return the parts of ``scenario/variant/device`` (`Cell.workload`)."""
     scenario, _, rest = workload.partition("/")

@@ -31,6 +31,8 @@ _DEBIAN = {"3.11": "bookworm", "3.13": "trixie"}
 _TAG = f"dsregress-test-base:{PYTHON}"
 #: Of the folders of daemons that are our own.
 PREFIX = "dsregress-engine-"
+#: Where these folders are: mounts in /tmp would make the view of each program under test mount its many entries one by one.
+PLACE = "/var/tmp"
 
 _START_S = 60.0
 #: A daemon gives containerd 15 s to start, which a busy machine may not.
@@ -54,7 +56,7 @@ def running() -> Iterator[str]:
     if _answers(os.environ.get("DOCKER_HOST")):
         yield os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock"
         return
-    folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=PLACE))
     try:
         yield start(folder)
     finally:

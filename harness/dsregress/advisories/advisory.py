@@ -6,6 +6,7 @@ unknown otherwise; so is each value of a fact that decides.
 
 from __future__ import annotations
 
+import functools
 from enum import Enum
 from typing import Any
 
@@ -129,7 +130,7 @@ class UpstreamLinks(msgspec.Struct, frozen=True, kw_only=True):
     looked_up: str = ""  #: day
 
 
-class Advisory(msgspec.Struct, frozen=True, kw_only=True):
+class Advisory(msgspec.Struct, frozen=True, kw_only=True, dict=True):  # the dict is for what is made of it once
     """All that is known of one problem."""
 
     id: str  #: "DSR-2026-0007": never changes and is never given again
@@ -154,3 +155,9 @@ class Advisory(msgspec.Struct, frozen=True, kw_only=True):
     published: str = ""  #: day, here and below
     modified: str = ""
     withdrawn: str = ""
+
+    @functools.cached_property
+    def packages(self) -> tuple[str, ...]:
+        """The packages whose releases decide, each once."""
+        found = [*(one.package for one in self.ranges), *(one.package for one in self.partners)]
+        return tuple(dict.fromkeys(found))

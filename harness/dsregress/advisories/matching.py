@@ -70,10 +70,10 @@ def match_advisories(advisories: Iterable[Advisory], job: KnownJob) -> tuple[Mat
 def match_advisory(advisory: Advisory, job: KnownJob) -> Matched:
     """Return the answer of one advisory for a job."""
     whole = _Part()
-    for condition in advisory.conditions:
+    for condition in advisory.conditions:  # a report asks a million times: what is decided is asked no further
         whole.add(_fact_part(condition, job))
-    if whole.free:
-        return Matched(advisory=advisory, match=Match.FREE)
+        if whole.free:
+            return Matched(advisory=advisory, match=Match.FREE)
     ranges = [_release_part(one.package, one.affected, one.unaffected, job) for one in advisory.ranges]
     whole.add(_any_of(ranges))
     for partner in advisory.partners:
@@ -112,8 +112,7 @@ def match_facts(advisory: Advisory, job: KnownJob) -> Match:
 
 def packages_of_advisory(advisory: Advisory) -> tuple[str, ...]:
     """Return the packages whose releases decide, each once."""
-    packages = [*(one.package for one in advisory.ranges), *(one.package for one in advisory.partners)]
-    return tuple(dict.fromkeys(packages))
+    return advisory.packages
 
 
 def known_packages(advisories: Iterable[Advisory]) -> frozenset[str]:
@@ -235,14 +234,14 @@ def _fact_part(condition: FactCondition, job: KnownJob) -> _Part:
     if condition.fact not in job.facts:
         part.open.append(condition)
         return part
-    value = job.facts[condition.fact]
-    answers = {one: condition_shows(condition, one) for one in (value.values if isinstance(value, OneOf) else (value,))}
-    if True not in answers.values():
-        not_run = tuple(one for one, answer in answers.items() if answer is None)
+    values = values_of(job.facts[condition.fact])
+    answers = [condition_shows(condition, one) for one in values]
+    if True not in answers:
+        not_run = tuple(one for one, answer in zip(values, answers, strict=True) if answer is None)
         part.is_remote = bool(not_run)
         part.not_run += [value_text(condition.fact, OneOf(not_run))] if not_run else []
         part.free = not not_run
-    elif set(answers.values()) != {True}:
+    elif not all(answers):
         part.open.append(condition)
     return part
 
@@ -250,7 +249,7 @@ def _fact_part(condition: FactCondition, job: KnownJob) -> _Part:
 def condition_shows(condition: FactCondition, value: Any) -> bool | None:
     """Return True if the problem was seen with this value of the condition's fact, False if it was looked for and not seen;
     None if nothing is known."""
-    for tried in (value, stand_in(condition.fact, value)):
+    for tried in dict.fromkeys((value, stand_in(condition.fact, value))):
         if _is_among(tried, condition.shown):
             return True
         if _is_among(tried, condition.hidden):

@@ -5,7 +5,8 @@ A release that ends one fault may have another one. Where that is known, the nex
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import functools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 
 import msgspec
@@ -78,7 +79,10 @@ class RemedyChoice:
     def __init__(self, advisories: Sequence[Advisory], job: KnownJob) -> None:
         self._advisories = advisories
         self._job = job
-        self._before = {one.advisory.id: one for one in match_advisories(advisories, job)}
+
+    @functools.cached_property
+    def _before(self) -> Mapping[str, Matched]:
+        return {one.advisory.id: one for one in match_advisories(self._advisories, self._job)}
 
     def chosen(self, one: Matched, ending: Iterable[Remedy]) -> tuple[Remedy, ...]:
         """Return the remedies to name, of those that end a problem: those that bring the job nothing first, and those that

@@ -105,7 +105,8 @@ def judge_upgrade(
 ) -> UpgradeAnswer:
     """Return the verdict on going from a job to the same one with other releases. What packages that change ``together``
     require of each other is left to the verdict on all of them."""
-    answer = _judged(advisories, old, new, match_advisories(advisories, old), together)
+    before, after = (match_advisories(advisories, job) for job in (old, new))
+    answer = _judged(advisories, old, new, before, after, together)
     instead, conditions = _instead(advisories, old, new, answer) if answer.verdict is Verdict.NO else ({}, ())
     if conditions:
         conditions = _chosen_conditions(RemedyChoice(advisories, new.changed(versions=instead)), conditions)
@@ -124,11 +125,12 @@ def judge_release(advisories: Sequence[Advisory], job: KnownJob, package: str) -
     is new, and what others decide the job has anyway."""
     others = {name: version for name, version in job.versions.items() if name != package}
     old = msgspec.structs.replace(job, versions=others)
+    matched = match_advisories(advisories, job)
     without = [
         Matched(advisory=one.advisory, match=Match.FREE) if package in packages_of_advisory(one.advisory) else one
-        for one in match_advisories(advisories, job)
+        for one in matched
     ]
-    answer = _advised(advisories, job, _judged(advisories, old, job, without))
+    answer = _advised(advisories, job, _judged(advisories, old, job, without, matched))
     ending = ending_without_faults(advisories, answer.conflicts, job, job)
     return msgspec.structs.replace(answer, ending=ending)
 
@@ -158,16 +160,16 @@ def _judged(
     old: KnownJob,
     new: KnownJob,
     matched: Iterable[Matched],
+    after: Sequence[Matched],
     together: Collection[str] = (),
 ) -> UpgradeAnswer:
     """Return the verdict without a release to go to instead, and without those to skip. ``matched`` are the answers for the
-    old job.
+    old job, ``after`` those for the new one.
 
     What was not run leaves it open beside a release that has the fault, and beyond all that were run. A release on the far
     side of one without it, and a value that was not tried, are named and do not decide.
     """
     before = {one.advisory.id: one for one in matched}
-    after = match_advisories(advisories, new)
     concerned = [one for one in after if one.match is Match.CONCERNED]
     against, conditions, kept = _sorted_faults(concerned, before, old, new)
     named = {one.advisory.id for one in (*against, *kept, *(each.matched for each in conditions))}
@@ -340,7 +342,7 @@ def _instead(
                 job = new.changed(versions={package: version})
                 if any(one.match is not Match.FREE for one in match_advisories(against, job)):
                     continue
-                tried = _judged(advisories, old, job, before)
+                tried = _judged(advisories, old, job, before, match_advisories(advisories, job))
                 if not any(ends_the_job(one.advisory) for one in tried.kept):
                     answers.setdefault(tried.verdict, (version, tried))
             for verdict in (Verdict.YES, Verdict.IF_SET):

@@ -39,12 +39,12 @@ def choose(context: ReportContext, lines: Sequence[ProblemLine]) -> ReleaseChoic
     if len(stacks) < 2 or not package or any(is_commit(one.versions[package]) for one in context.comparison.stacks):
         return None
     verdicts = ReleaseVerdicts(context)
-    fares = {stack: _verdicts(context, verdicts, stack) for stack in stacks}
-    most = max(_judged(fares[stack]) for stack in stacks if stack != context.comparison.baseline)
-    for stack in reversed(stacks):
-        own, fare = [line for line in lines if stack in line.having], fares[stack]
-        judged = _judged(fare)
-        if 2 * judged >= most and 2 * (judged - len(_ruled_out(own, fare))) > judged:
+    judged = {stack: sum(verdicts.is_judged(stack, one) for one in _workloads(context, stack)) for stack in stacks}
+    most = max(judged[stack] for stack in stacks if stack != context.comparison.baseline)
+    for stack in (one for one in reversed(stacks) if 2 * judged[one] >= most):
+        own = [line for line in lines if stack in line.having]
+        fare = {one: verdicts.of(stack, one) for one in _workloads(context, stack)}
+        if 2 * (judged[stack] - len(_ruled_out(own, fare))) > judged[stack]:
             return _summed_up(stack, fare, own)
     return None
 
@@ -95,14 +95,10 @@ def _numbers(names: Sequence[str]) -> Text:
     return joined(AND, [part for part in (joined(COMMA, names[:-1]), names[-1]) if part])
 
 
-def _judged(fares: Mapping[str, ReleaseVerdict]) -> int:
-    return sum(one.is_judged for one in fares.values())
-
-
-def _verdicts(context: ReportContext, verdicts: ReleaseVerdicts, stack: str) -> Mapping[str, ReleaseVerdict]:
-    """Return the verdict on a release of each workload that it was measured on."""
+def _workloads(context: ReportContext, stack: str) -> list[str]:
+    """Return the workloads on which a release was measured."""
     cells = context.comparison.cells
-    return {one: verdicts.of(stack, one) for one in cells.workloads if stack in cells.stacks_of(one)}
+    return [one for one in cells.workloads if stack in cells.stacks_of(one)]
 
 
 def _summed_up(stack: str, fares: Mapping[str, ReleaseVerdict], lines: Sequence[ProblemLine]) -> ReleaseChoice:

@@ -62,6 +62,16 @@ class ReleaseVerdicts:
             self._found[stack, workload] = self._verdict(stack, workload)
         return self._found[stack, workload]
 
+    def is_judged(self, stack: str, workload: str) -> bool:
+        """Return True if the run can be told by: it passed, all that is judged was, or it ended as an advisory knows."""
+        cell = self._context.comparison.cells.of(stack, workload)
+        if cell is None:
+            return False
+        outcome = cell.result.outcome
+        if not isinstance(outcome, Passed) and self._known.of_outcome(stack, workload, outcome_text(outcome)):
+            return True
+        return not self._sound.unknown(cell)
+
     def advised(self, stack: str, workload: str) -> UpgradeAnswer | None:
         """Return the advisories' verdict on the release; None if nothing is known of the workload's job."""
         return self._known.judged_release(stack, workload)
@@ -96,7 +106,7 @@ class ReleaseVerdicts:
             against=tuple(dict.fromkeys((*against, *sorted(measured - set(conditions))))),
             conditions=conditions,
             differs=tuple(sorted(differs)),
-            is_judged=self._is_judged(stack, workload),
+            is_judged=self.is_judged(stack, workload),
         )
 
     def _is_open(self, found: Finding) -> bool:
@@ -144,15 +154,6 @@ class ReleaseVerdicts:
     def _of_reader(self, stack: str, workload: str, known: Iterable[Advisory]) -> set[str]:
         """Return the ids of those that may concern the reader's job as well."""
         return {one.id for one in known if self._known.may_concern_reader(stack, workload, one)}
-
-    def _is_judged(self, stack: str, workload: str) -> bool:
-        cell = self._context.comparison.cells.of(stack, workload)
-        if cell is None:
-            return False
-        outcome = cell.result.outcome
-        if not isinstance(outcome, Passed) and self._known.of_outcome(stack, workload, outcome_text(outcome)):
-            return True
-        return not self._sound.unknown(cell)
 
 
 def _word(found: Finding) -> str:
