@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import msgspec
 
 from dsregress.advisories.advisory import Advisory, AdvisoryKind, FactCondition, Ruling
+from dsregress.advisories.coverage import coverage, unlisted_releases
 from dsregress.advisories.effects import decides, is_cost
 from dsregress.advisories.job_facts import COMMON_FACTS, Conflict, Fact
 from dsregress.advisories.matching import KnownJob, Match, Matched, condition_text, match_advisories, match_facts
@@ -67,6 +68,7 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
     unrun_releases: tuple[Matched, ...]  #: of `unknown`, those that lack nothing but a release that was run
     free: int
     ignored: tuple[str, ...] = ()  #: ids that concern it and are left out
+    unlisted: tuple[str, ...] = ()  #: releases that it has, and that are not known to be published
     conflicts: tuple[ReleaseConflict, ...] = ()  #: between releases that it has
     ending: Mapping[str, str] = {}  #: package -> the release that ends them; empty unless all can be ended
 
@@ -97,9 +99,15 @@ def audit_job(advisories: Sequence[Advisory], job: KnownJob, ignored: Collection
         unrun_releases=tuple(one for one in unknown if _has_all_facts(one.advisory, job)),
         free=sum(one.match is Match.FREE for one in shown),
         ignored=tuple(one.advisory.id for one in matched if one.advisory.id in ignored and one.match is not Match.FREE),
+        unlisted=tuple(unlisted_releases(advisories, job.versions, _covered(advisories, job))),
         conflicts=(conflicts := conflicts_of(job.versions, job.ranges)),
         ending=ending_without_faults(advisories, conflicts, job, job),
     )
+
+
+def _covered(advisories: Sequence[Advisory], job: KnownJob) -> list[str]:
+    """Return the packages of a job that advisories are about."""
+    return [name for name in job.versions if coverage(advisories, job, name) is not Match.FREE]
 
 
 def _has_all_facts(advisory: Advisory, job: KnownJob) -> bool:

@@ -210,9 +210,11 @@ def _package_of_job(advisories: Sequence[Advisory], job: StatedJob, package: str
 def _recommend_by_advisories(
     job: StatedJob, package: str, stacks: options.StackOptions, settings: Settings, json_file: str | None
 ) -> int:
-    """Answer by the advisories alone, of the releases that the options name, or of all that advisories know."""
+    """Answer by the advisories alone, of the releases that the options name, or of all that advisories know
+    and the one that the job has."""
     advisories = heeded_advisories(settings)
-    releases = known_versions(advisories, package)
+    own = [job.versions[package]] if package in job.versions else []
+    releases = list(dict.fromkeys([*known_versions(advisories, package), *own]))
     spec = stacks.versions.get(package, NEWEST_THAT_FITS)
     if spec != NEWEST_THAT_FITS:
         releases = list(expand(package, spec, offline_releases(package)))

@@ -142,10 +142,13 @@ def _unknown_text(answer: UpgradeAnswer, old: StatedJob, new: StatedJob) -> str:
     reasons = dict.fromkeys(reason for one in answer.unknown for reason in one.not_run)
     if answer.hinges:
         return f"not known until the job is stated: {_hinges_text(answer)}"
-    if not reasons:
-        return f"not known: {uncovered_text(answer)}"
-    what = [one for one in reasons if one in changed_releases(old, new)] or list(reasons)
-    return f"not known: {listing(what, 2)} {'was' if len(what) == 1 else 'were'} not run"
+    what = [one for one in reasons if one in changed_releases(old, new)] or list(answer.unlisted) or list(reasons)
+    return f"not known: {not_run_releases(what) if what else uncovered_text(answer)}"
+
+
+def not_run_releases(releases: Sequence[str]) -> str:
+    """Return ``deepspeed 0.19.99 was not run``."""
+    return f"{listing(releases, 2)} {'was' if len(releases) == 1 else 'were'} not run"
 
 
 def _hinges_text(answer: UpgradeAnswer) -> str:
@@ -168,7 +171,7 @@ def _assent(answer: UpgradeAnswer) -> str:
 
 
 def _rests_on_less(answer: UpgradeAnswer) -> bool:
-    return bool(answer.not_run or answer.uncovered or answer.ungrounded or answer.older_than_run)
+    return bool(answer.not_run or answer.uncovered or answer.unlisted or answer.ungrounded or answer.older_than_run)
 
 
 def _first_title(found: Sequence[Matched]) -> str:

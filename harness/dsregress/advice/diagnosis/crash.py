@@ -33,8 +33,8 @@ _REPORTS_ANOTHER = ("ChildFailedError", "CalledProcessError", "RayTaskError", "R
 #: How a loader reports what ended its worker.
 _OF_A_WORKER = re.compile(r"DataLoader worker .{0,80}(?:killed by signal|exited unexpectedly)")
 
-#: How Python reports an error that it goes on after: of a destructor, a callback, or another place without a caller.
-_IGNORED = re.compile(r"\bException ignored (?:in|on|while)\b")
+#: How Python reports an error that it goes on after: of a destructor, a callback, a thread, or what runs at exit.
+_IGNORED = re.compile(r"\bException ignored (?:in|on|while)\b|\bException in thread \S|\bError in atexit\b")
 
 #: In a line that belongs to no message before it.
 _BEGINS_ANOTHER = re.compile(rf"{re.escape(TRACEBACK)}|{_IGNORED.pattern}|{_FRAME.pattern}")
@@ -218,6 +218,8 @@ def _errors(lines: Sequence[str]) -> Iterable[Crash]:
             message = _unwrapped_message([match["message"]])
             yield Crash(error="ArgumentError", message=message, memory=None, frames=(), versions={})
         elif (match := _ERROR.search(line[:2000])) and not _is_code(line, match):
+            if match["kind"].endswith("Warning") and not frames:  # printed, and not raised
+                continue
             kind = ray["kind"] if (ray := _OF_RAY.search(line[:2000])) else match["kind"]
             following = [line[match.end() :], *lines[at + 1 : at + _JOINED_LINES]]
             yield Crash(

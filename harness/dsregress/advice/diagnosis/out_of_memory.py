@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import msgspec
 
@@ -101,7 +100,8 @@ def read_memory_message(text: str) -> MemoryMessage | None:
         return MemoryMessage(where="device") if _UNSIZED.search(text) else None
     message = text[max(0, requested.start() - 200) : requested.start() + _LENGTH]
     message = _before_the_next(message, requested.start() - max(0, requested.start() - 200))
-    found: dict[str, Any] = {name: _written_size(match) for name, pattern in _FIGURES.items() if (match := pattern.search(message))}
+    figures = {name: pattern.search(message) for name, pattern in _FIGURES.items()}
+    found = {name: _written_size(match) for name, match in figures.items() if match is not None}
     reserved = found.pop("reserved", None)
     if reserved is not None and "allocated" in found:
         found["unallocated"] = _less(reserved, found["allocated"])
@@ -115,7 +115,11 @@ def read_memory_message(text: str) -> MemoryMessage | None:
         gpu=int(gpu[1]) if gpu else None,
         requested=_written_size(requested),
         others=tuple(others),
-        **found,
+        capacity=found.get("capacity"),
+        free=found.get("free"),
+        own=found.get("own"),
+        allocated=found.get("allocated"),
+        unallocated=found.get("unallocated"),
     )
 
 

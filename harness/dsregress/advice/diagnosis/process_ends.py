@@ -16,6 +16,8 @@ import msgspec
 #: A collective that a watchdog waited for. NCCL's and other libraries' process groups write the same.
 _WAITED = re.compile(r"collective operation timeout: Work\w+\((?P<fields>[^\n]{0,400})")
 _FIELD = re.compile(r"(\w{1,40})(?:\(\w{1,8}\))?=(\w{1,40})")
+#: What Gloo says of its operations between two processes.
+_WAITED_FOR_PEER = re.compile(r"Timed out waiting (?P<milliseconds>\d{1,12})ms for (?P<operation>\w{1,20}) operation")
 _HEARTBEAT = re.compile(r"heartbeat monitor timed out", re.IGNORECASE)
 
 #: What faulthandler calls a signal -> the signal.
@@ -79,6 +81,9 @@ def read_process_end(text: str) -> ProcessEnd | None:
             collective=fields.get("OpType", ""),
             waited_s=int(milliseconds) / 1000 if milliseconds.isdigit() else None,
         )
+    if (waited := _WAITED_FOR_PEER.search(text)) is not None:
+        seconds = int(waited["milliseconds"]) / 1000
+        return ProcessEnd(kind=EndKind.TIMEOUT, collective=waited["operation"], waited_s=seconds)
     if _HEARTBEAT.search(text):
         return ProcessEnd(kind=EndKind.TIMEOUT)
     found = [one for one in _signals(text) if one not in _OF_STOPPING]

@@ -25,6 +25,7 @@ from dsregress.report.advisory_words import remedy_request
 from dsregress.report.verdict_words import (
     changed_releases,
     is_for_measuring,
+    not_run_releases,
     open_questions,
     question_words,
     uncovered_text,
@@ -68,6 +69,7 @@ def audit_headline(audit: Audit) -> str:
         found = f"none of {plural(audit.total, 'advisory', 'advisories')} is known to concern this job"
     open_ones = sum(len(one.matched) for one in audit.questions)
     found += f"; {open_ones} more may, by what was not stated" if open_ones else ""
+    found = f"not known: {not_run_releases(audit.unlisted)}; {found}" if audit.unlisted else found
     return f"{audit.conflicts[0].text}; {found}" if audit.conflicts else found
 
 

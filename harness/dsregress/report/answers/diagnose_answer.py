@@ -164,7 +164,9 @@ def _message_lines(answer: Diagnosis) -> Iterator[Text]:
     if answer.crash.end is not None:
         yield from _end_lines(answer, answer.crash.end)
     if answer.crash.is_ignored:
-        yield message("Python ignores this error, of a destructor or a callback: what ended the run is not in the text")
+        yield message(
+            "Python goes on after this error, of a destructor, a callback or a thread: what ended the run is not in the text"
+        )
     if memory is None:
         return
     if memory.is_of_another:

@@ -225,3 +225,17 @@ def test_the_stack_of_the_thread_that_a_signal_ended_is_the_traceback() -> None:
     assert (found.phase, found.zero_stages) == ("backward", (3,))
     assert found.last_of_user is not None
     assert found.last_of_user.text == "me/train.py:120 in <module>"
+
+
+WARNING = "/v/lib/python3.11/site-packages/trl/x.py:7: FutureWarning: `tokenizer` is deprecated\n  warnings.warn(\n"
+
+
+def test_a_warning_that_is_printed_is_no_crash() -> None:
+    assert crashes.read_crash(WARNING) is None
+    assert read(TRUE_CRASH + WARNING).error == "ValueError"
+    assert read(TRUE_CRASH.replace("ValueError", "UserWarning")).error == "UserWarning"  # of -W error
+
+
+@pytest.mark.parametrize("begins", ["Error in atexit._run_exitfuncs:", "Exception in thread Thread-3 (_monitor):"])
+def test_an_error_at_exit_or_of_a_thread_is_not_the_crash_beside_another(begins: str) -> None:
+    assert read(f"{TRUE_CRASH}{begins}\nTraceback (most recent call last):\nRuntimeError: x\n").error == "ValueError"

@@ -60,6 +60,11 @@ def test_a_collective_that_a_watchdog_waited_for() -> None:
     assert read_process_end(text) == ProcessEnd(kind=EndKind.TIMEOUT, collective="ALLREDUCE", waited_s=600.0)
 
 
+def test_an_operation_of_gloo_that_timed_out() -> None:
+    text = "RuntimeError: [unbound_buffer.cc:81] Timed out waiting 1800000ms for recv operation to complete\n"
+    assert read_process_end(text) == ProcessEnd(kind=EndKind.TIMEOUT, collective="recv", waited_s=1800.0)
+
+
 @pytest.mark.parametrize(
     "text",
     [
