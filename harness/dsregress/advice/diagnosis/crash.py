@@ -156,6 +156,7 @@ def read_crash(text: str) -> Crash | None:
     versions = _versions(text)
     processes = lines_of_processes(text)
     found = [one for lines in processes for one in _errors(lines)]
+    found = [one for one in found if one.message or one.frames] or found  # pytest ends with the class alone
     memory = out_of_memory.read_memory_message(text)
     if memory is not None:
         exhausted = [

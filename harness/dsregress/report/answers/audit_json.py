@@ -93,6 +93,7 @@ def _audit(audit: Audit) -> dict[str, Any]:
         "unknown": _matched(audit.unknown),
         "free": audit.free,
         "ignored": list(audit.ignored),
+        "unlisted": list(audit.unlisted),
     }
 
 

@@ -268,7 +268,8 @@ def _stored(answer: Diagnosis) -> Iterator[Text]:
         )
     if not answer.problems and not answer.known:
         why: Text = ""
-        if answer.crash.memory is not None and not answer.crash.frames:
+        memory = answer.crash.memory
+        if memory is not None and not memory.is_of_another and not answer.crash.frames:
             why = message("it has no traceback, so no phase to look up")
         failures = plural_message(
             "not among the {count:,} failure stored here",

@@ -239,3 +239,10 @@ def test_a_warning_that_is_printed_is_no_crash() -> None:
 @pytest.mark.parametrize("begins", ["Error in atexit._run_exitfuncs:", "Exception in thread Thread-3 (_monitor):"])
 def test_an_error_at_exit_or_of_a_thread_is_not_the_crash_beside_another(begins: str) -> None:
     assert read(f"{TRUE_CRASH}{begins}\nTraceback (most recent call last):\nRuntimeError: x\n").error == "ValueError"
+
+
+def test_the_class_alone_with_which_pytest_ends_is_not_the_error() -> None:
+    found = read(
+        "E   ValueError: zip() argument 2 is longer than argument 1\n\ntorch/optim/lr_scheduler.py:240: ValueError\n"
+    )
+    assert found.message == "zip() argument 2 is longer than argument 1"
