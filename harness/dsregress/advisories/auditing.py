@@ -60,6 +60,9 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
 
     total: int  #: advisories that were put to it
     concerned: tuple[Matched, ...]  #: faults, and defaults that changed
+    for_all: Mapping[
+        str, str
+    ]  #: package -> release that ends several of these at once, for which different ones are named
     arising: tuple[Arising, ...]  #: would concern the job with a remedy of these
     notes: tuple[Matched, ...]  #: concern it, and are neither wrong nor a cost
     costs: tuple[Matched, ...]
@@ -91,6 +94,7 @@ def audit_job(advisories: Sequence[Advisory], job: KnownJob, ignored: Collection
     return Audit(
         total=len(matched),
         concerned=told,
+        for_all=choice.for_all(told),
         arising=tuple(one for one in arising if one.matched.match is Match.CONCERNED),
         notes=tuple(one for one in others if not is_cost(one.advisory)),
         costs=tuple(one for one in others if is_cost(one.advisory)),
@@ -106,8 +110,9 @@ def audit_job(advisories: Sequence[Advisory], job: KnownJob, ignored: Collection
 
 
 def _covered(advisories: Sequence[Advisory], job: KnownJob) -> list[str]:
-    """Return the packages of a job that advisories are about."""
-    return [name for name in job.versions if coverage(advisories, job, name) is not Match.FREE]
+    """Return the packages that a job uses and that advisories are about."""
+    used = [name for name in job.versions if job.facts.get(name) is not False]
+    return [name for name in used if coverage(advisories, job, name) is not Match.FREE]
 
 
 def _has_all_facts(advisory: Advisory, job: KnownJob) -> bool:

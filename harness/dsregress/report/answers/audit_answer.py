@@ -51,6 +51,10 @@ def audit_text(audit: Audit, job: StatedJob) -> str:
         [audit_headline(audit)],
         [*_conflict_lines(audit.conflicts, audit.ending, job)],
         *(list(advisory_lines(one, job)) for one in audit.concerned),
+        [
+            f"against all of these that a release of {name} ends: use {name} {one}"
+            for name, one in audit.for_all.items()
+        ],
         [*_arising_lines(audit.arising)],
         [*_also(audit)],
         [*_question_lines(audit.questions)],
