@@ -179,14 +179,7 @@ def _judged(
     uncovered = tuple(name for name in changed if covers[name] is Match.FREE)
     unlisted = tuple(unlisted_releases(advisories, new.versions, (name for name in changed if name not in uncovered)))
     is_beyond = _is_beyond(advisories, old, new)
-    unknown = [
-        one
-        for one in after
-        if one.match is Match.UNKNOWN
-        and (is_newly_matched(one, before) or (one.beside_affected and _is_newly_unknown(one, before)))
-        and decides(one.advisory)
-        and (is_beyond or not (one.open or one.open_packages))
-    ]
+    unknown = [one for one in after if _leaves_open(one, before, is_beyond=is_beyond)]
     depends = tuple(one for one in open_ones if _is_question(one))
     hinges = tuple(_hinges(depends, new))
     arising = new_conflicts(old.versions, new.versions, new.ranges)
@@ -220,6 +213,14 @@ def _judged(
         older_than_run=tuple(older_than_run(new.versions)) if changed else (),
         ungrounded=tuple(name for name in changed if covers[name] is Match.DEPENDS),
     )
+
+
+def _leaves_open(one: Matched, before: Mapping[str, Matched], *, is_beyond: bool) -> bool:
+    """Return True for a fault of which it is newly unknown whether the new job has it: nothing but what was not run decides,
+    unless the release is beyond all that were run."""
+    is_new = is_newly_matched(one, before) or (one.beside_affected and _is_newly_unknown(one, before))
+    is_decided_by_runs = is_beyond or not (one.open or one.open_packages)
+    return one.match is Match.UNKNOWN and is_new and decides(one.advisory) and is_decided_by_runs
 
 
 def _only_with(conflicts: Iterable[ReleaseConflict], changed: Collection[str]) -> tuple[str, ...]:

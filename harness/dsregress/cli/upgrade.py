@@ -37,6 +37,7 @@ from dsregress.cli.stated_jobs import (
     check_named_release,
     goal_release,
     kept_releases,
+    note_unlisted,
     releases_of_goal,
     stated_job,
     uses_deepspeed,
@@ -311,6 +312,8 @@ def _goals(wanted: Sequence[str], under_test: str, found: InstalledPackages, sou
     together, conflicts = newest_together(mine, known, latest, found.ranges)
     for one in conflicts:
         print_note(f"not the latest of each: {one.text}")
+    note_unlisted(mine, mine.keys())
+    note_unlisted({one: goal for one, goal in together.items() if goals.get(one) != mine.get(one)}, goals.keys())
     return {package: together.get(package, LATEST) for package in goals}
 
 

@@ -18,13 +18,11 @@ _VARIABLE = re.compile(r"""^\s*(?:(?:ARG|ENV|export)\s+)?(?P<name>[A-Za-z_]\w*)=
 _USED = re.compile(r"\$\{?(?P<name>[A-Za-z_]\w*)(?::-(?P<default>[\w.+-]*))?\}?")
 
 #: Options of pip and uv that take the next word, but ``-r``.
-_WITH_VALUE = frozenset(
-    (
-        *("-i", "--index-url", "--extra-index-url", "-f", "--find-links", "-c", "--constraint", "-e", "--editable"),
-        *("-t", "--target", "--prefix", "--root", "-p", "--python", "--platform", "--timeout", "--retries", "--proxy"),
-        *("--trusted-host", "--cache-dir", "--no-binary", "--only-binary", "--index-strategy", "--torch-backend"),
-    )
+_OF_INDEXES = (
+    "-i --index-url --extra-index-url -f --find-links --trusted-host --proxy --timeout --retries --torch-backend"
 )
+_OF_PLACES = "-e --editable -t --target --prefix --root -p --python --platform --cache-dir -c --constraint"
+_WITH_VALUE = frozenset(f"{_OF_INDEXES} {_OF_PLACES} --no-binary --only-binary --index-strategy".split())
 _OF_FILE = ("-r", "--requirement")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import Counter
 from collections.abc import Sequence
 
 #: The line with which Python begins the report of an error.
@@ -17,6 +18,8 @@ _CLOCK = re.compile(r"\d{1,2}:\d\d:\d\d(?:[.,]\d+)?")
 _DIGITS = re.compile(r"\d+")
 #: What stands before a traceback is a prefix only if it is no longer than this, in characters.
 _LONGEST_PREFIX = 120
+#: Prefixes that are looked for: each is tried on each line.
+_MOST_PREFIXES = 16
 
 
 def without_colours(text: str) -> str:
@@ -39,10 +42,11 @@ def lines_of_processes(text: str) -> list[list[str]]:
 
 def _prefixes_of_tracebacks(lines: Sequence[str]) -> list[re.Pattern[str]]:
     """Return the patterns of what stands before the first line of tracebacks and the next one, the longest first."""
-    found: set[str] = set()
+    found: Counter[str] = Counter()
     for line, following in itertools.pairwise(lines):
         prefix = line[: max(0, line.find(TRACEBACK))]
         pattern = _DIGITS.sub(r"\\d+", re.escape(prefix))
         if prefix.strip() and len(prefix) <= _LONGEST_PREFIX and re.match(pattern, following):
-            found.add(pattern)
-    return [re.compile(pattern) for pattern in sorted(found, key=len, reverse=True)]
+            found[pattern] += 1
+    common = [pattern for pattern, _ in found.most_common(_MOST_PREFIXES)]
+    return [re.compile(pattern) for pattern in sorted(common, key=len, reverse=True)]

@@ -34,11 +34,8 @@ _OTHERS = re.compile(rf"Process \d+ has {_SIZE} memory in use")
 #: Messages of the host's own allocator, and of CUDA's libraries that ran out of memory and give no size.
 _HOST = re.compile(r"DefaultCPUAllocator: (?:can't allocate memory|not enough memory)|std::bad_alloc")
 #: Reports of the kernel, Slurm, Kubernetes and Ray that they ended a process for the host's memory.
-_ENDED_FOR_MEMORY = re.compile(
-    r"\boom[-_]kill\b|\bOOM[ _]?Killed\b|\bout of memory: kill|^srun: error: .{0,200}: Out Of Memory"
-    r"|node running low on memory",
-    re.IGNORECASE | re.MULTILINE,
-)
+_OF_SYSTEM = r"\boom[-_]kill\b|\bOOM[ _]?Killed\b|\bout of memory: kill|^srun: error: .{0,200}: Out Of Memory"
+_ENDED_FOR_MEMORY = re.compile(rf"{_OF_SYSTEM}|node running low on memory", re.IGNORECASE | re.MULTILINE)
 _UNSIZED = re.compile(
     r"CUDA error: out of memory|cudaErrorMemoryAllocation|Cuda failure \d+ 'out of memory'|CUBLAS_STATUS_ALLOC_FAILED"
     r"|CUDNN_STATUS_ALLOC_FAILED|CUDA driver error: out of memory|NVML_SUCCESS == \w+ INTERNAL ASSERT FAILED"

@@ -20,29 +20,19 @@ _FIELD = re.compile(r"(\w{1,40})(?:\(\w{1,8}\))?=(\w{1,40})")
 _WAITED_FOR_PEER = re.compile(r"Timed out waiting (?P<milliseconds>\d{1,12})ms for (?P<operation>\w{1,20}) operation")
 _HEARTBEAT = re.compile(r"heartbeat monitor timed out", re.IGNORECASE)
 
-#: What faulthandler calls a signal -> the signal.
-_FATAL = {
-    "Segmentation fault": signal.SIGSEGV,
-    "Bus error": signal.SIGBUS,
-    "Aborted": signal.SIGABRT,
-    "Floating-point exception": signal.SIGFPE,
-    "Floating point exception": signal.SIGFPE,
-    "Illegal instruction": signal.SIGILL,
-}
-_FATAL_ERROR = re.compile(rf"Fatal Python error: (?P<what>{'|'.join(_FATAL)})")
-_OF_SHELL = re.compile(
-    rf"(?:^|[\s:])(?P<what>{'|'.join(_FATAL)}|Killed)(?:\s+\(core dumped\)|\s+\S*python\S*\s|\s*$)", re.MULTILINE
-)
-_NAMED = re.compile(
-    r"(?:\bSignals\.|\bsignal:? )(?P<name>SIG[A-Z]{1,6})\b|\b(?P<received>SIG[A-Z]{1,6})\)? received\b", re.IGNORECASE
-)
+#: Signals of a fault in compiled code, and the words of the system for them, which faulthandler and shells write.
+_OF_FAULTS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL)
+_FATAL = "|".join((signal.strsignal(one) or one.name).replace(" ", "[ -]") for one in _OF_FAULTS)
+_FATAL_ERROR = re.compile(rf"Fatal Python error: (?P<what>{_FATAL})")
+_ENDED = r"(?:\s+\(core dumped\)|\s+\S*python\S*\s|\s*$)"
+_OF_SHELL = re.compile(rf"(?:^|[\s:])(?P<what>{_FATAL}|Killed){_ENDED}", re.MULTILINE)
+_NAMED = re.compile(r"(?:\bSignals\.|\bsignal:? )(?P<name>SIG[A-Z]{1,6})\b", re.IGNORECASE)
+_RECEIVED = re.compile(r"\b(?P<name>SIG[A-Z]{1,6})\)? received\b")
 _NUMBERED = re.compile(r"\bsignal:? (?P<number>\d{1,2})\b", re.IGNORECASE)
-_SPELLED = re.compile(rf"\bsignal:? (?P<what>{'|'.join(_FATAL)}|Killed)\b", re.IGNORECASE)
+_SPELLED = re.compile(rf"\bsignal:? (?P<what>{_FATAL}|Killed)\b", re.IGNORECASE)
 #: Codes of a parent's report: a child's is negative, a shell's and a container's 128 more.
-_CODE = re.compile(
-    r"\b(?:exit ?code|return code|exit status|exited with code)\s{0,4}[:=]?\s{0,4}(?P<code>-\d{1,2}|1[2-5]\d)\b",
-    re.IGNORECASE,
-)
+_REPORTED = r"\b(?:exit ?code|return code|exit status|exited with code)\s{0,4}[:=]?\s{0,4}"
+_CODE = re.compile(rf"{_REPORTED}(?P<code>-\d{{1,2}}|1[2-5]\d)\b", re.IGNORECASE)
 
 #: How C++ says that nothing caught an exception, after which it aborts.
 _TERMINATED = re.compile(r"^.{0,200}\bterminate called\b", re.MULTILINE)
@@ -98,12 +88,12 @@ def read_process_end(text: str) -> ProcessEnd | None:
 
 def _signals(text: str) -> list[signal.Signals]:
     """Return the signals that a text names, the surest report first."""
-    fatal = [_FATAL[match["what"]] for match in _FATAL_ERROR.finditer(text)]
-    named = [_by_name(match["name"] or match["received"]) for match in _NAMED.finditer(text)]
+    fatal = [_by_words(match["what"]) for match in _FATAL_ERROR.finditer(text)]
+    aborted = [signal.SIGABRT for _ in _TERMINATED.finditer(text)]
+    named = [_by_name(match["name"]) for pattern in (_RECEIVED, _NAMED) for match in pattern.finditer(text)]
     spelled = [_by_words(match["what"]) for pattern in (_SPELLED, _OF_SHELL) for match in pattern.finditer(text)]
     numbers = [_by_number(int(match["number"])) for match in _NUMBERED.finditer(text)]
     codes = [_by_number(abs(int(match["code"])) % 128) for match in _CODE.finditer(text)]
-    aborted = [signal.SIGABRT for _ in _TERMINATED.finditer(text)]
     return [one for one in (*fatal, *aborted, *named, *spelled, *numbers, *codes) if one is not None]
 
 
@@ -112,7 +102,8 @@ def _by_name(name: str) -> signal.Signals | None:
 
 
 def _by_words(words: str) -> signal.Signals | None:
-    return {**_FATAL, "Killed": signal.SIGKILL}.get(words.capitalize())
+    words = words.replace("-", " ").casefold()
+    return next((one for one in signal.Signals if (signal.strsignal(one) or "").casefold() == words), None)
 
 
 def _by_number(number: int) -> signal.Signals | None:
