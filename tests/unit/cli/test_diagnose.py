@@ -281,6 +281,16 @@ def test_a_host_that_runs_out_of_memory_may_be_what_takes_host_memory_of_the_job
     assert not any("may be" in line for line in known_of(text, tmp_path, "--set", "zero_stage=2"))
 
 
+def test_memory_of_the_card_and_of_the_host_are_not_taken_for_each_other(tmp_path: Path) -> None:
+    killed = "failed (exitcode: -9) local_rank: 3 (pid: 12347) of binary: python\n"
+    leaking = ("zero_stage=1", "dtype=bf16", "gradient_accumulation_dtype=fp32", "offload_optimizer=no")
+    on_card, on_host = ([word for fact in facts for word in ("--set", fact)] for facts in (leaking, OFFLOADED))
+    pins = "deepspeed==0.18.4\n"
+    assert "DSR-2026-0025" in " ".join(known_of(NO_TRACEBACK, tmp_path, *on_card, pins=pins))
+    assert "DSR-2026-0025" not in " ".join(known_of(killed, tmp_path, *on_card, pins=pins))
+    assert "DSR-2026-0023" not in " ".join(known_of(NO_TRACEBACK, tmp_path, *on_host, pins=pins))
+
+
 def test_a_hang_says_what_to_add(tmp_path: Path) -> None:
     text = (
         "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE, Timeout(ms)=600000) ran\n"
