@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import msgspec
 
 from dsregress.advisories.advisory import Advisory, AdvisoryKind, FactCondition, Ruling
+from dsregress.advisories.coverage import coverage, unlisted_releases
 from dsregress.advisories.effects import decides, is_cost
 from dsregress.advisories.job_facts import COMMON_FACTS, Conflict, Fact
 from dsregress.advisories.matching import KnownJob, Match, Matched, condition_text, match_advisories, match_facts
@@ -59,6 +60,9 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
 
     total: int  #: advisories that were put to it
     concerned: tuple[Matched, ...]  #: faults, and defaults that changed
+    for_all: Mapping[
+        str, str
+    ]  #: package -> release that ends several of these at once, for which different ones are named
     arising: tuple[Arising, ...]  #: would concern the job with a remedy of these
     notes: tuple[Matched, ...]  #: concern it, and are neither wrong nor a cost
     costs: tuple[Matched, ...]
@@ -67,6 +71,7 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
     unrun_releases: tuple[Matched, ...]  #: of `unknown`, those that lack nothing but a release that was run
     free: int
     ignored: tuple[str, ...] = ()  #: ids that concern it and are left out
+    unlisted: tuple[str, ...] = ()  #: releases that it has, and that are not known to be published
     conflicts: tuple[ReleaseConflict, ...] = ()  #: between releases that it has
     ending: Mapping[str, str] = {}  #: package -> the release that ends them; empty unless all can be ended
 
@@ -89,6 +94,7 @@ def audit_job(advisories: Sequence[Advisory], job: KnownJob, ignored: Collection
     return Audit(
         total=len(matched),
         concerned=told,
+        for_all=choice.for_all(told),
         arising=tuple(one for one in arising if one.matched.match is Match.CONCERNED),
         notes=tuple(one for one in others if not is_cost(one.advisory)),
         costs=tuple(one for one in others if is_cost(one.advisory)),
@@ -97,9 +103,16 @@ def audit_job(advisories: Sequence[Advisory], job: KnownJob, ignored: Collection
         unrun_releases=tuple(one for one in unknown if _has_all_facts(one.advisory, job)),
         free=sum(one.match is Match.FREE for one in shown),
         ignored=tuple(one.advisory.id for one in matched if one.advisory.id in ignored and one.match is not Match.FREE),
+        unlisted=tuple(unlisted_releases(advisories, job.versions, _covered(advisories, job))),
         conflicts=(conflicts := conflicts_of(job.versions, job.ranges)),
         ending=ending_without_faults(advisories, conflicts, job, job),
     )
+
+
+def _covered(advisories: Sequence[Advisory], job: KnownJob) -> list[str]:
+    """Return the packages that a job uses and that advisories are about."""
+    used = [name for name in job.versions if job.facts.get(name) is not False]
+    return [name for name in used if coverage(advisories, job, name) is not Match.FREE]
 
 
 def _has_all_facts(advisory: Advisory, job: KnownJob) -> bool:

@@ -104,20 +104,15 @@ def match_facts(advisory: Advisory, job: KnownJob) -> Match:
     whole = _Part()
     for condition in advisory.conditions:
         whole.add(_fact_part(condition, job))
-    for package in packages_of_advisory(advisory):
+    for package in advisory.packages:
         if package not in job.versions:
             whole.add(_release_part(package, (), (), job))
     return whole.match
 
 
-def packages_of_advisory(advisory: Advisory) -> tuple[str, ...]:
-    """Return the packages whose releases decide, each once."""
-    return advisory.packages
-
-
 def known_packages(advisories: Iterable[Advisory]) -> frozenset[str]:
     """Return the packages that any advisory is about."""
-    return frozenset(package for one in advisories for package in packages_of_advisory(one))
+    return frozenset(package for one in advisories for package in one.packages)
 
 
 def known_versions(advisories: Iterable[Advisory], package: str) -> list[str]:

@@ -6,6 +6,7 @@ A release that ends one fault may have another one. Where that is known, the nex
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 
@@ -22,7 +23,6 @@ from dsregress.advisories.matching import (
     known_versions,
     match_advisories,
     match_advisory,
-    packages_of_advisory,
     parsed,
 )
 from dsregress.versions.declared_requirements import (
@@ -113,6 +113,32 @@ class RemedyChoice:
                     seen.add(one.advisory.id)
                     yield Arising(remedy=remedy, matched=one)
 
+    def for_all(self, found: Sequence[Matched]) -> dict[str, str]:
+        """Return package -> the release that ends all of the grave faults at once that releases of it end, if different ones
+        are named for them: the nearest newer one, or else the nearest older one, that brings the job no grave fault."""
+        found = [one for one in found if is_grave(one.advisory)]
+        together: dict[str, str] = {}
+        for package in {
+            each.package: None for one in found for each in one.remedies if each.package in self._job.versions
+        }:
+            named = [[each for each in one.remedies if each.package == package] for one in found]
+            ended = [one.advisory for one, remedies in zip(found, named, strict=True) if remedies]
+            if len({remedies[0].version for remedies in named if remedies}) > 1:
+                releases = map(self._release, itertools.repeat(package), self._nearest(package))
+                fitting = (each for each in releases if all(_ends(one, each, self._job) for one in ended))
+                best = next((each for each in fitting if self._brought(each) < _Brought.FAULT), None)
+                together |= {package: best.version} if best is not None else {}
+        return together
+
+    def _nearest(self, package: str) -> list[str]:
+        """Return the known releases of a package: newer ones than the job's, and then older ones, the nearest first."""
+        known, own = known_versions(self._advisories, package), parsed(self._job.versions[package])
+        return [*(one for one in known if parsed(one) > own), *(one for one in reversed(known) if parsed(one) < own)]
+
+    @staticmethod
+    def _release(package: str, version: str) -> Remedy:
+        return Remedy(text=f"use {package} {version}", package=package, version=version)
+
     def _brought(self, remedy: Remedy) -> _Brought:
         """Return the worst that a remedy brings the job."""
         new = list(self._newly_matched(remedy))
@@ -175,7 +201,7 @@ def _has_new_fault(advisories: Iterable[Advisory], package: str, old: KnownJob, 
     return any(
         match_advisory(one, new).match is Match.CONCERNED and match_advisory(one, old).match is not Match.CONCERNED
         for one in advisories
-        if not one.withdrawn and one.ruling is Ruling.FAULT and decides(one) and package in packages_of_advisory(one)
+        if not one.withdrawn and one.ruling is Ruling.FAULT and decides(one) and package in one.packages
     )
 
 

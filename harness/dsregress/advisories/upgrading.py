@@ -13,6 +13,7 @@ from enum import Enum
 import msgspec
 
 from dsregress.advisories.advisory import Advisory, AdvisoryKind, Remedy, Ruling
+from dsregress.advisories.coverage import coverage, unlisted_releases
 from dsregress.advisories.effects import decides, ends_the_job, is_cost, is_grave
 from dsregress.advisories.job_facts import FACTS
 from dsregress.advisories.matching import (
@@ -23,8 +24,6 @@ from dsregress.advisories.matching import (
     is_newly_matched,
     known_versions,
     match_advisories,
-    match_facts,
-    packages_of_advisory,
     parsed,
 )
 from dsregress.advisories.oldest_run import older_than_run
@@ -96,6 +95,7 @@ class UpgradeAnswer(msgspec.Struct, frozen=True, kw_only=True):
     costs: tuple[Matched, ...] = ()
     skipped: tuple[Skipped, ...] = ()
     uncovered: tuple[str, ...] = ()  #: packages that change, and that no advisory is about for such a job
+    unlisted: tuple[str, ...] = ()  #: releases that it goes to, and that are not known to be published
     older_than_run: tuple[str, ...] = ()  #: releases that the job keeps, beside which nothing was run: "torch 2.1.2"
     ungrounded: tuple[str, ...] = ()  #: packages that change, all that is known of which depends on what was not stated
 
@@ -127,8 +127,7 @@ def judge_release(advisories: Sequence[Advisory], job: KnownJob, package: str) -
     old = msgspec.structs.replace(job, versions=others)
     matched = match_advisories(advisories, job)
     without = [
-        Matched(advisory=one.advisory, match=Match.FREE) if package in packages_of_advisory(one.advisory) else one
-        for one in matched
+        Matched(advisory=one.advisory, match=Match.FREE) if package in one.advisory.packages else one for one in matched
     ]
     answer = _advised(advisories, job, _judged(advisories, old, job, without, matched))
     ending = ending_without_faults(advisories, answer.conflicts, job, job)
@@ -176,14 +175,11 @@ def _judged(
     others = [one for one in concerned if one.advisory.id not in named and is_newly_matched(one, before)]
     open_ones = [one for one in after if one.match in (Match.DEPENDS, Match.UNKNOWN) and is_newly_matched(one, before)]
     changed = [name for name, version in new.versions.items() if old.versions.get(name) != version]
-    coverage = {name: _coverage(advisories, new, name) for name in changed}
-    uncovered = tuple(name for name in changed if coverage[name] is Match.FREE)
+    covers = {name: coverage(advisories, new, name) for name in changed}
+    uncovered = tuple(name for name in changed if covers[name] is Match.FREE)
+    unlisted = tuple(unlisted_releases(advisories, new.versions, (name for name in changed if name not in uncovered)))
     is_beyond = _is_beyond(advisories, old, new)
-    unknown = [
-        one
-        for one in open_ones
-        if one.match is Match.UNKNOWN and decides(one.advisory) and (is_beyond or not (one.open or one.open_packages))
-    ]
+    unknown = [one for one in after if _leaves_open(one, before, is_beyond=is_beyond)]
     depends = tuple(one for one in open_ones if _is_question(one))
     hinges = tuple(_hinges(depends, new))
     arising = new_conflicts(old.versions, new.versions, new.ranges)
@@ -193,6 +189,7 @@ def _judged(
             [*conflicts, *against],
             conditions,
             is_known=not hinges
+            and not unlisted
             and not any(is_beyond or one.beside_affected for one in unknown)
             and (not changed or uncovered != tuple(changed)),
         ),
@@ -212,9 +209,18 @@ def _judged(
         changes=tuple(one for one in others if not is_cost(one.advisory)),
         costs=tuple(one for one in others if is_cost(one.advisory)),
         uncovered=uncovered,
+        unlisted=unlisted,
         older_than_run=tuple(older_than_run(new.versions)) if changed else (),
-        ungrounded=tuple(name for name in changed if coverage[name] is Match.DEPENDS),
+        ungrounded=tuple(name for name in changed if covers[name] is Match.DEPENDS),
     )
+
+
+def _leaves_open(one: Matched, before: Mapping[str, Matched], *, is_beyond: bool) -> bool:
+    """Return True for a fault of which it is newly unknown whether the new job has it: nothing but what was not run decides,
+    unless the release is beyond all that were run."""
+    is_new = is_newly_matched(one, before) or (one.beside_affected and _is_newly_unknown(one, before))
+    is_decided_by_runs = is_beyond or not (one.open or one.open_packages)
+    return one.match is Match.UNKNOWN and is_new and decides(one.advisory) and is_decided_by_runs
 
 
 def _only_with(conflicts: Iterable[ReleaseConflict], changed: Collection[str]) -> tuple[str, ...]:
@@ -253,14 +259,6 @@ def _hinges(depends: Sequence[Matched], job: KnownJob) -> Iterator[Matched]:
         is_free = any(one == {Match.FREE} for one in answers)
         if not is_free and sum(Match.CONCERNED in one for one in answers) > 1:
             yield from found
-
-
-def _coverage(advisories: Sequence[Advisory], job: KnownJob, package: str) -> Match:
-    """Return `Match.CONCERNED` if an advisory is about the package in such a job, `Match.DEPENDS` if that depends on what
-    was not stated or not run, or if it is about every job, else `Match.FREE`."""
-    about = (one for one in advisories if not one.withdrawn and package in packages_of_advisory(one))
-    found = {match_facts(one, job) if one.conditions else Match.DEPENDS for one in about} - {Match.FREE}
-    return Match.CONCERNED if Match.CONCERNED in found else Match.DEPENDS if found else Match.FREE
 
 
 def _is_beyond(advisories: Sequence[Advisory], old: KnownJob, new: KnownJob) -> bool:
@@ -318,7 +316,7 @@ def _partner_versions(against: Sequence[Matched], package: str) -> Iterator[str]
 
 def _changed_packages(old: KnownJob, new: KnownJob, answer: UpgradeAnswer) -> list[str]:
     """Return the packages that the upgrade changes and that those against it are about."""
-    about = {name for one in answer.against for name in packages_of_advisory(one.advisory)}
+    about = {name for one in answer.against for name in one.advisory.packages}
     about |= {name for one in answer.conflicts for name in (one.package, one.other)}
     return [name for name, version in new.versions.items() if name in about and old.versions.get(name) != version]
 

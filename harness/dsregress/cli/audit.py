@@ -10,7 +10,7 @@ import msgspec
 from packaging.utils import canonicalize_name
 
 from dsregress.advisories.advisory import Advisory
-from dsregress.advisories.auditing import StatedJob, audit_job
+from dsregress.advisories.auditing import Audit, StatedJob, audit_job
 from dsregress.advisories.job_facts import Fact
 from dsregress.advisories.matching import known_packages
 from dsregress.advisories.shipped import read_advisories
@@ -29,6 +29,7 @@ from dsregress.cli.stated_jobs import (
     goal_release,
     installed_packages,
     kept_releases,
+    note_unlisted,
     packages_before,
     releases_of_goal,
     stated_job,
@@ -128,7 +129,7 @@ def audit_command(packages: AuditedPackages, job: JobOptions, ignored: tuple[str
 
     \b
     Exit codes: 0 nothing concerns the job, or yes; 1 something does, or a setting must change, or an upgrade is ruled out;
-    4 no package that is known, or it is not known whether the job can go there.
+    4 no package that is known, or a release that is not known, or it is not known whether the job can go there.
 
     \b
     Examples:
@@ -161,7 +162,7 @@ def audit_command(packages: AuditedPackages, job: JobOptions, ignored: tuple[str
             (run.markdown, lambda: audit_comment.audit_comment(audit)),
             (run.sarif, lambda: audit_sarif.audit_sarif(audit, old, named)),
         )
-        return EXIT_REGRESSION if audit.is_at_fault else EXIT_OK
+        return exit_code_of_audit(audit)
     new = old.going_to(versions)
     if packages.against and new.versions == old.versions:
         write_answer(lambda: f"no package that is known changes since {packages.against}\n", (run.markdown, str))
@@ -196,6 +197,7 @@ def _found_and_wanted(
     if not packages.against:
         found = installed_packages(packages.sources, packages.python, advisories, settings)
         wanted = _target_versions(packages.targets, found) if packages.targets else None
+        note_unlisted(wanted or {}, found.known)
         if wanted is not None and wanted.items() <= found.versions.items():
             print_note("no package changes: the job is audited as it is")
             wanted = None
@@ -208,6 +210,13 @@ def _found_and_wanted(
     before = packages_before(files, packages.against, settings)
     found = FoundPackages([before], advisories, packages.against)
     return found, {name: one for name, one in here.versions.items() if name in found.known | found.versions.keys()}
+
+
+def exit_code_of_audit(audit: Audit) -> int:
+    """Return the exit code that the command's help describes."""
+    if audit.is_at_fault:
+        return EXIT_REGRESSION
+    return EXIT_NOTHING_MEASURED if audit.unlisted else EXIT_OK
 
 
 def exit_code_of_answer(answer: UpgradeAnswer) -> int:

@@ -83,8 +83,8 @@ def diagnose_command(
     text = _read_pasted_text(file)
     crash = crashes.read_crash(text)
     if crash is None:
-        hint = "include the lines from `Traceback` or `CUDA out of memory` on"
-        raise UsageError("contains no out-of-memory message and no Python error", where=_file_label(file), hint=hint)
+        hint = "include the lines from `Traceback` or `CUDA out of memory` on; what is wrong without a crash is for `audit`"
+        raise UsageError("contains no crash that is known here", where=_file_label(file), hint=hint)
     settings = options.load_settings(results=results)
     scenario = workload_if_here(scenario, job.program, settings, "it gives no sizes") if job.program else scenario
     declared = declared_scenario(settings, scenario) if scenario else None

@@ -12,7 +12,7 @@ from dsregress.advice.release_advice import Advice, Rulings
 from dsregress.advisories.advisory import Advisory
 from dsregress.advisories.auditing import StatedJob, audit_job
 from dsregress.advisories.job_facts import Fact, Facts
-from dsregress.advisories.matching import KnownJob, known_packages, known_versions, packages_of_advisory
+from dsregress.advisories.matching import KnownJob, known_packages, known_versions
 from dsregress.advisories.measured_jobs import reader_facts
 from dsregress.advisories.pinning import choose_release
 from dsregress.advisories.shipped import read_advisories
@@ -196,7 +196,7 @@ def _package_of_job(advisories: Sequence[Advisory], job: StatedJob, package: str
     is_unused = unused is not None and unused.value is False
     if package in job.versions and not is_unused:
         return package
-    faulty = [name for one in audit_job(advisories, job.job).concerned for name in packages_of_advisory(one.advisory)]
+    faulty = [name for one in audit_job(advisories, job.job).concerned for name in one.advisory.packages]
     candidates = [one for one in (*faulty, "accelerate", *AXES) if one in job.versions and one != package]
     if not candidates:
         return package
@@ -210,9 +210,11 @@ def _package_of_job(advisories: Sequence[Advisory], job: StatedJob, package: str
 def _recommend_by_advisories(
     job: StatedJob, package: str, stacks: options.StackOptions, settings: Settings, json_file: str | None
 ) -> int:
-    """Answer by the advisories alone, of the releases that the options name, or of all that advisories know."""
+    """Answer by the advisories alone, of the releases that the options name, or of all that advisories know
+    and the one that the job has."""
     advisories = heeded_advisories(settings)
-    releases = known_versions(advisories, package)
+    own = [job.versions[package]] if package in job.versions else []
+    releases = list(dict.fromkeys([*known_versions(advisories, package), *own]))
     spec = stacks.versions.get(package, NEWEST_THAT_FITS)
     if spec != NEWEST_THAT_FITS:
         releases = list(expand(package, spec, offline_releases(package)))

@@ -12,6 +12,7 @@ from packaging.utils import canonicalize_name
 
 from dsregress.advisories.advisory import Advisory
 from dsregress.advisories.auditing import StatedJob
+from dsregress.advisories.coverage import unlisted_releases
 from dsregress.advisories.job_facts import Fact, OneOf, contradiction, merged_facts, said_fact, said_text
 from dsregress.advisories.matching import known_packages, known_versions, parsed
 from dsregress.advisories.shipped import read_advisories
@@ -246,8 +247,17 @@ def installed_packages(
             print_note(f"{name} {found.ranges[name]}: not pinned, so that only what all these releases share is known")
         else:
             print_note(f"{name}: {found.unknown[name]}, so that its release is not known")
-    for name in sorted(found.known & found.versions.keys()):
-        newest = known_releases(name)[-1:]
-        if newest and parsed(found.versions[name]) > parsed(newest[0]):
-            print_note(f"{name} {found.versions[name]} is newer than all that are known here, up to {newest[0]}")
+    note_unlisted(found.versions, found.known)
     return found
+
+
+def note_unlisted(versions: Mapping[str, str], packages: Collection[str]) -> None:
+    """Say which releases of the packages are not known to be published."""
+    for name in sorted(packages & versions.keys()):
+        for release in unlisted_releases(read_advisories(), versions, [name]):
+            newest = committed_releases(name)[-1]
+            is_newer = parsed(versions[name]) > parsed(newest)
+            rest = (
+                f"newer than all that are known here, up to {newest}" if is_newer else "no release that is known here"
+            )
+            print_note(f"{release} is {rest}")

@@ -18,7 +18,7 @@ from dsregress.advice.upgrade_judgement import Upgrade, UpgradeVerdict
 from dsregress.advisories.advisory import Advisory
 from dsregress.advisories.auditing import StatedJob, faults_of_job
 from dsregress.advisories.job_facts import Fact
-from dsregress.advisories.matching import known_packages, packages_of_advisory
+from dsregress.advisories.matching import known_packages
 from dsregress.advisories.measured_jobs import reader_facts
 from dsregress.advisories.shipped import read_advisories
 from dsregress.advisories.upgrading import judge_upgrade
@@ -37,6 +37,7 @@ from dsregress.cli.stated_jobs import (
     check_named_release,
     goal_release,
     kept_releases,
+    note_unlisted,
     releases_of_goal,
     stated_job,
     uses_deepspeed,
@@ -221,7 +222,7 @@ def _upgrade_answers(
     faults = () if together else faults_of_job(advisories, job.job)
     for one in upgrades:
         answer, new = None, job
-        concerned = tuple(each for each in faults if one.package in packages_of_advisory(each.advisory))
+        concerned = tuple(each for each in faults if one.package in each.advisory.packages)
         if one.package in together:
             new = job.going_to({one.package: one.target})
             answer = judge_upgrade(advisories, job.job, new.job, together)
@@ -311,6 +312,8 @@ def _goals(wanted: Sequence[str], under_test: str, found: InstalledPackages, sou
     together, conflicts = newest_together(mine, known, latest, found.ranges)
     for one in conflicts:
         print_note(f"not the latest of each: {one.text}")
+    note_unlisted(mine, mine.keys())
+    note_unlisted({one: goal for one, goal in together.items() if goals.get(one) != mine.get(one)}, goals.keys())
     return {package: together.get(package, LATEST) for package in goals}
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dsregress.advisories.advisory import Remedy
 from dsregress.advisories.auditing import Question, StatedJob, asked
 from dsregress.advisories.effects import decides
-from dsregress.advisories.matching import Matched, condition_text, packages_of_advisory
+from dsregress.advisories.matching import Matched, condition_text
 from dsregress.advisories.remedy_choice import is_another_job
 from dsregress.advisories.upgrading import SetBefore, UpgradeAnswer, Verdict
 from dsregress.model import AXES
@@ -98,7 +98,7 @@ def _about_none(answer: UpgradeAnswer) -> str:
         return f"; {uncovered_text(answer)}"
     if answer.older_than_run:
         return f"; nothing was run with {listing(answer.older_than_run, _MOST_UNCOVERED)}"
-    told = {name for one in (*answer.gained, *answer.kept) for name in packages_of_advisory(one.advisory)}
+    told = {name for one in (*answer.gained, *answer.kept) for name in one.advisory.packages}
     untold = [name for name in answer.ungrounded if name not in told]
     if untold and not answer.not_run and not open_questions(answer):
         packages = listing(untold, _MOST_UNCOVERED)
@@ -142,10 +142,13 @@ def _unknown_text(answer: UpgradeAnswer, old: StatedJob, new: StatedJob) -> str:
     reasons = dict.fromkeys(reason for one in answer.unknown for reason in one.not_run)
     if answer.hinges:
         return f"not known until the job is stated: {_hinges_text(answer)}"
-    if not reasons:
-        return f"not known: {uncovered_text(answer)}"
-    what = [one for one in reasons if one in changed_releases(old, new)] or list(reasons)
-    return f"not known: {listing(what, 2)} {'was' if len(what) == 1 else 'were'} not run"
+    what = [one for one in reasons if one in changed_releases(old, new)] or list(answer.unlisted) or list(reasons)
+    return f"not known: {not_run_releases(what) if what else uncovered_text(answer)}"
+
+
+def not_run_releases(releases: Sequence[str]) -> str:
+    """Return ``deepspeed 0.19.99 was not run``."""
+    return f"{listing(releases, 2)} {'was' if len(releases) == 1 else 'were'} not run"
 
 
 def _hinges_text(answer: UpgradeAnswer) -> str:
@@ -168,7 +171,7 @@ def _assent(answer: UpgradeAnswer) -> str:
 
 
 def _rests_on_less(answer: UpgradeAnswer) -> bool:
-    return bool(answer.not_run or answer.uncovered or answer.ungrounded or answer.older_than_run)
+    return bool(answer.not_run or answer.uncovered or answer.unlisted or answer.ungrounded or answer.older_than_run)
 
 
 def _first_title(found: Sequence[Matched]) -> str:
@@ -188,7 +191,7 @@ def _instead(answer: UpgradeAnswer, old: StatedJob, new: StatedJob) -> str:
         return f"go to {release}{f' and {settings}' if settings else ''}{f', or {beside}' if beside else ''}"
     if beside:
         return beside
-    packages = {name for one in answer.against for name in packages_of_advisory(one.advisory)}
+    packages = {name for one in answer.against for name in one.advisory.packages}
     packages |= {name for one in answer.conflicts for name in (one.package, one.other)}
     stay = listing([f"{name} {version}" for name, version in old.versions.items() if name in packages])
     others = [each for one in answer.against for each in one.advisory.remedies if each.fact and is_another_job(each)]

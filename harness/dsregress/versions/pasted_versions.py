@@ -6,6 +6,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from dsregress.versions.install_lines import installed_lines
+
 _TABLE = re.compile(r"^\s*(?:Package|#\s*Name)\s+Version\b", re.IGNORECASE)
 _ROW = re.compile(r"^\s*(?P<name>[A-Za-z0-9][\w.-]*)\s+(?P<version>\d\S*)(?:\s|$)")
 
@@ -58,8 +60,14 @@ def sign_of_cuda(text: str, packages: Iterable[str]) -> str:
 
 
 def as_requirements(text: str) -> str:
-    """Return the text with a pasted table or block as lines of pins, each in its place; another text as it is."""
+    """Return the text with a pasted table or block as lines of pins, each in its place, and what a Dockerfile or a script
+    installs; another text as it is."""
+    if (installed := installed_lines(text)) is not None:
+        return "\n".join(installed)
     lines = text.splitlines()
+    written = [line for line in lines if line.strip()]
+    if written and all(map(_ROW.match, written)):  # of a table, without its heading
+        return "\n".join(_pin_line(_ROW.match(line)) for line in lines)
     if any(map(_TABLE.match, lines)):
         return "\n".join(_of_table(lines))
     found = [next((one for form in _FORMS if (one := form.match(line))), None) for line in lines]

@@ -97,3 +97,13 @@ def test_a_setting_that_brings_a_fault_is_left_out_beside_one_that_does_not() ->
     other = advisory(2, needs={"offload_optimizer": ([False], [True])})
     found = audited(advisory(remedies=[SETTING, TO_FIXED], needs=needs), other, offload_optimizer=True)
     assert told(found) == ["use 0.19.0"]
+
+
+def test_a_release_that_ends_several_grave_faults_is_named_where_each_names_another() -> None:
+    first = advisory(1, affected=["0.17.0", "0.18.0"], unaffected=["0.16.0", "0.19.0", "0.20.0"], remedies=[TO_FIXED])
+    to_last = Remedy(text="use 0.20.0", package="deepspeed", version="0.20.0")
+    last = advisory(2, affected=["0.17.0", "0.18.0", "0.19.0"], unaffected=["0.16.0", "0.20.0"], remedies=[to_last])
+    assert audited(first, last).for_all == {"deepspeed": "0.20.0"}
+    assert audited(first).for_all == {}
+    faulty = advisory(3, affected=["0.20.0"], unaffected=["0.16.0", "0.17.0", "0.18.0", "0.19.0"])
+    assert audited(first, last, faulty).for_all == {"deepspeed": "0.16.0"}

@@ -120,6 +120,22 @@ def say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Say:
     return run
 
 
+def test_a_job_of_a_release_that_is_not_known_is_no_pass(say: Say) -> None:
+    said = say(
+        "--config", "ds.json", "--set", "zero_stage=2", pins="deepspeed==0.95.3\ntorch==2.9.1\n", advisories=[QUARTER]
+    )
+    assert said.return_value == 4
+    assert said.stdout.startswith("not known: deepspeed 0.95.3 was not run; ")
+    assert "deepspeed 0.95.3 is newer than all that are known here, up to 0.19.8" in said.stderr
+
+
+def test_a_number_between_two_releases_is_no_release(say: Say) -> None:
+    said = say("--config", "ds.json", "--set", "zero_stage=2", "--to", "deepspeed==0.17.99", advisories=[QUARTER])
+    assert said.return_value == 4
+    assert said.stdout.startswith("deepspeed 0.16.8 -> 0.17.99: not known: deepspeed 0.17.99 was not run\n")
+    assert "deepspeed 0.17.99 is no release that is known here" in said.stderr
+
+
 def test_what_concerns_a_job_comes_with_its_reasons_and_remedies(say: Say) -> None:
     said = say("--config", "ds.json", "--set", "lora=yes")
     assert said.return_value == 1

@@ -196,7 +196,7 @@ def test_what_is_not_known_is_said_and_is_no_pass() -> None:
     [
         (None, "cannot be read: No such file"),
         (b"\n", "is empty"),
-        (b"\x00\xff hello", "contains no out-of-memory message and no Python error"),
+        (b"\x00\xff hello", "contains no crash that is known here"),
     ],
 )
 def test_bad_input_is_one_line(
@@ -250,7 +250,7 @@ def test_a_rank_that_a_signal_ended_says_so_in_place_of_its_launchers_frame(tmp_
         diagnose_command, ["-", "--results", str(tmp_path)], input=text, standalone_mode=False, catch_exceptions=False
     )
     assert said.stdout.splitlines()[:7] == [
-        "ChildFailedError: a rank was ended by signal 9 (SIGKILL)",
+        "a process was ended by SIGKILL",
         "",
         "the message:",
         "  the kernel ends a process so if the host's memory runs out: its log says so (dmesg)",
@@ -258,3 +258,44 @@ def test_a_rank_that_a_signal_ended_says_so_in_place_of_its_launchers_frame(tmp_
         "known:",
         "  no advisory knows it",
     ]
+
+
+# an offloaded optimizer under ZeRO-2: DSR-2026-0023 takes host memory
+OFFLOADED = ("zero_stage=2", "offload_optimizer=yes")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "failed (exitcode: -9) local_rank: 3 (pid: 12347) of binary: python\n",
+        "slurmstepd: error: Detected 1 oom_kill event in StepId=12345.0. Some of the step tasks have been OOM Killed.\n",
+        "RuntimeError: [enforce fail at alloc_cpu.cpp:117] err == 0. DefaultCPUAllocator: can't allocate memory: you tried "
+        "to allocate 8589934592 bytes. Error code 12 (Cannot allocate memory)\n",
+    ],
+)
+def test_a_host_that_runs_out_of_memory_may_be_what_takes_host_memory_of_the_job(text: str, tmp_path: Path) -> None:
+    stated = [word for fact in OFFLOADED for word in ("--set", fact)]
+    lines = known_of(text, tmp_path, *stated, pins="deepspeed==0.18.9\n")
+    assert lines[1].startswith("it may be DSR-2026-0023: ")
+    assert "it may be" not in " ".join(lines[2:])
+    assert not any("may be" in line for line in known_of(text, tmp_path, "--set", "zero_stage=2"))
+
+
+def test_memory_of_the_card_and_of_the_host_are_not_taken_for_each_other(tmp_path: Path) -> None:
+    killed = "failed (exitcode: -9) local_rank: 3 (pid: 12347) of binary: python\n"
+    leaking = ("zero_stage=1", "dtype=bf16", "gradient_accumulation_dtype=fp32", "offload_optimizer=no")
+    on_card, on_host = ([word for fact in facts for word in ("--set", fact)] for facts in (leaking, OFFLOADED))
+    pins = "deepspeed==0.18.4\n"
+    assert "DSR-2026-0025" in " ".join(known_of(NO_TRACEBACK, tmp_path, *on_card, pins=pins))
+    assert "DSR-2026-0025" not in " ".join(known_of(killed, tmp_path, *on_card, pins=pins))
+    assert "DSR-2026-0023" not in " ".join(known_of(NO_TRACEBACK, tmp_path, *on_host, pins=pins))
+
+
+def test_a_hang_says_what_to_add(tmp_path: Path) -> None:
+    text = (
+        "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE, Timeout(ms)=600000) ran\n"
+    )
+    said = diagnosed(text, str(tmp_path))
+    assert said.return_value == 4
+    assert said.stdout.startswith("ALLREDUCE did not return in 600.00 s: a watchdog ended the process\n")
+    assert "if no rank has one: add the stack of each" in said.stdout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -9,17 +10,15 @@ from pathlib import Path
 import msgspec
 
 from dsregress.advice.diagnosis import out_of_memory
+from dsregress.advice.diagnosis.log_lines import TRACEBACK, lines_of_processes, without_colours
 from dsregress.advice.diagnosis.out_of_memory import MemoryMessage
+from dsregress.advice.diagnosis.process_ends import ProcessEnd, read_process_end
 from dsregress.model import AXES
 from dsregress.probe.border import faults
 from dsregress.probe.border.own_code import PACKAGE_FOLDERS
 
 # The text is untrusted: no pattern here looks at a character more than a few times.
 
-#: Prefixes that launchers put before each line of a rank: torchrun, Ray, pytest, a debugger's log.
-_PREFIX = re.compile(r"^\s*(\[rank\d+\]:|\(\w[\w.:]* pid=\d+[^)\n]{0,80}\)|\[\d+\]:|E  )\s?")
-_ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-_TRACEBACK = "Traceback (most recent call last)"
 _FRAME = re.compile(r'^\s*File "(?P<file>[^"\n]{1,400})", line (?P<line>\d+), in (?P<function>\S{1,200})')
 _ERROR = re.compile(
     r"(?<![\w.])(?P<module>(?:[A-Za-z_]\w*\.)*)(?P<kind>Exception|[A-Z]\w*(?:Error|Exception|Warning))(?::\s+|:?$)"
@@ -31,8 +30,18 @@ _OF_RAY = re.compile(r"RayTaskError\((?P<kind>\w+)\)")
 #: Errors of a launcher, a worker or a rank that only report what another process got.
 _REPORTS_ANOTHER = ("ChildFailedError", "CalledProcessError", "RayTaskError", "RayActorError", "ActorDiedError")
 
-#: torchrun's report of a rank that a signal ended.
-_SIGNAL = re.compile(r"\b[Ss]ignal (?P<number>\d{1,2}) \((?P<name>SIG[A-Z0-9]{1,9})\) received")
+#: How a loader reports what ended its worker.
+_OF_A_WORKER = re.compile(r"DataLoader worker .{0,80}(?:killed by signal|exited unexpectedly)")
+
+#: How Python reports an error that it goes on after: of a destructor, a callback, a thread, or what runs at exit.
+_IGNORED = re.compile(r"\bException ignored (?:in|on|while)\b|\bException in thread \S|\bError in atexit\b")
+
+#: In a line that belongs to no message before it.
+_BEGINS_ANOTHER = re.compile(rf"{re.escape(TRACEBACK)}|{_IGNORED.pattern}|{_FRAME.pattern}")
+
+#: How faulthandler begins the stack of the thread that a signal ended, innermost first, and writes its frames.
+_CURRENT_THREAD = re.compile(r"^\s*(?:Current thread|Thread) \S{1,40}.{0,80}\(most recent call first\):")
+_STACK_FRAME = re.compile(r'^\s*File "(?P<file>[^"\n]{1,400})", line (?P<line>\d+) in (?P<function>\S{1,200})')
 
 _STANDARD = re.compile(r"/lib/python3(?:\.\d+)?/(?!site-packages|dist-packages)|^<|/runpy\.py$")
 
@@ -84,12 +93,15 @@ class TraceFrame(msgspec.Struct, frozen=True):
 class Crash(msgspec.Struct, frozen=True, kw_only=True):
     """One error of a log."""
 
-    error: str  #: the error's class, without its module; empty if the log has only a message of the allocator
+    error: (
+        str  #: the error's class, without its module; empty if the log has only a message of the allocator, or an `end`
+    )
     message: str  #: the text after the class, without what changes from run to run
     memory: MemoryMessage | None
     frames: tuple[TraceFrame, ...]  #: outermost first, without the standard library's
     versions: dict[str, str]  #: package -> version, as far as the text mentions them
-    is_killed: bool = False  #: by a signal that no process can answer
+    end: ProcessEnd | None = None  #: of a process that reports no error of its own
+    is_ignored: bool = False  #: Python went on after it
 
     @property
     def phase(self) -> str:
@@ -138,11 +150,13 @@ class Crash(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_crash(text: str) -> Crash | None:
-    """Return the crash that a log reports; None if it has no error. If several ranks report one, choose an error that does
-    not merely echo another process's."""
-    text = _ESCAPES.sub("", text)
+    """Return the crash that a log reports; None if it has none. If several ranks report an error, choose one that does not
+    merely echo another process's, and that Python did not ignore; without any, the way in which a process ended."""
+    text = without_colours(text)
     versions = _versions(text)
-    found = [one for lines in _by_rank(text.splitlines()) for one in _errors(lines)]
+    processes = lines_of_processes(text)
+    found = [one for lines in processes for one in _errors(lines)]
+    found = [one for one in found if one.message or one.frames] or found  # pytest ends with the class alone
     memory = out_of_memory.read_memory_message(text)
     if memory is not None:
         exhausted = [
@@ -155,16 +169,30 @@ def read_crash(text: str) -> Crash | None:
             return Crash(error="", message="", memory=memory, frames=(), versions=versions)
         return msgspec.structs.replace(chosen, memory=memory, versions=versions)
     own = [one for one in found if not _is_echo(one)]
-    if not own and (signal := _SIGNAL.search(text)) is not None:
-        message = f"a rank was ended by signal {signal['number']} ({signal['name']})"
-        return msgspec.structs.replace(
-            found[-1], message=message, versions=versions, is_killed=signal["name"] == "SIGKILL"
-        )
+    own = [one for one in own if not one.is_ignored] or own
+    end = read_process_end(text) if all(one.is_ignored for one in own) else None
+    if end is not None:
+        frames = tuple(frame for lines in processes for frame in _stack(lines))
+        return Crash(error="", message="", memory=None, frames=frames, versions=versions, end=end)
     return msgspec.structs.replace((own or found)[-1], versions=versions) if found else None
 
 
 def _is_echo(one: Crash) -> bool:
-    return one.error in _REPORTS_ANOTHER or faults.blames_another_rank(f"{one.error}: {one.message}")
+    text = f"{one.error}: {one.message}"
+    return (
+        one.error in _REPORTS_ANOTHER
+        or faults.blames_another_rank(text)
+        or _OF_A_WORKER.search(one.message) is not None
+    )
+
+
+def _stack(lines: Sequence[str]) -> list[TraceFrame]:
+    """Return the frames of the first stack of a thread that a signal ended, outermost first: the current thread's if one is
+    named so."""
+    starts = [at for at, line in enumerate(lines) if _CURRENT_THREAD.match(line)]
+    begin = next((at for at in starts if lines[at].lstrip().startswith("Current")), starts[0] if starts else len(lines))
+    found = itertools.takewhile(lambda one: one is not None, map(_STACK_FRAME.match, lines[begin + 1 :]))
+    return [_frame(match) for match in found if match is not None and not _STANDARD.search(match["file"])][::-1]
 
 
 def _versions(text: str) -> dict[str, str]:
@@ -175,21 +203,14 @@ def _versions(text: str) -> dict[str, str]:
     return found
 
 
-def _by_rank(lines: Sequence[str]) -> Iterable[list[str]]:
-    """Return the lines of each rank, by their prefixes."""
-    ranks: dict[str, list[str]] = {}
-    for line in lines:
-        match = _PREFIX.match(line)
-        prefix = match[1] if match else ""
-        ranks.setdefault(prefix, []).append(line[match.end() :] if match else line)
-    return ranks.values()
-
-
 def _errors(lines: Sequence[str]) -> Iterable[Crash]:
     """Yield every error, with the frames of its traceback."""
     frames: list[TraceFrame] = []
+    is_ignored = False
     for at, line in enumerate(lines):
-        if _TRACEBACK in line:
+        if _IGNORED.search(line[:2000]):
+            is_ignored = True
+        elif TRACEBACK in line:
             frames = []
         elif match := _FRAME.match(line):
             if not _STANDARD.search(match["file"]):
@@ -198,12 +219,19 @@ def _errors(lines: Sequence[str]) -> Iterable[Crash]:
             message = _unwrapped_message([match["message"]])
             yield Crash(error="ArgumentError", message=message, memory=None, frames=(), versions={})
         elif (match := _ERROR.search(line[:2000])) and not _is_code(line, match):
+            if match["kind"].endswith("Warning") and not frames:  # printed, and not raised
+                continue
             kind = ray["kind"] if (ray := _OF_RAY.search(line[:2000])) else match["kind"]
             following = [line[match.end() :], *lines[at + 1 : at + _JOINED_LINES]]
             yield Crash(
-                error=kind, message=_unwrapped_message(following), memory=None, frames=tuple(frames), versions={}
+                error=kind,
+                message=_unwrapped_message(following),
+                memory=None,
+                frames=tuple(frames),
+                versions={},
+                is_ignored=is_ignored,
             )
-            frames = []
+            frames, is_ignored = [], False
 
 
 def _is_code(line: str, match: re.Match[str]) -> bool:
@@ -217,7 +245,7 @@ def _unwrapped_message(lines: Sequence[str]) -> str:
     traceback."""
     kept: list[str] = []
     for line in lines:
-        if kept and (not line.strip() or _TRACEBACK in line or _FRAME.match(line) or _ERROR.match(line.strip())):
+        if kept and (not line.strip() or _BEGINS_ANOTHER.search(line[:2000]) or _ERROR.match(line.strip())):
             break
         kept.append(line.strip())
     return " ".join(faults.stable(line) for line in kept if line)

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 
 from dsregress.advice.diagnosis.crash import Crash
+from dsregress.advice.diagnosis.process_ends import EndKind
 from dsregress.advisories.advisory import Advisory, AdvisoryKind, RaisedError
 from dsregress.advisories.job_facts import Fact, OneOf, merged_facts
 from dsregress.advisories.matching import (
@@ -16,9 +17,11 @@ from dsregress.advisories.matching import (
     Matched,
     match_advisory,
     match_facts,
-    packages_of_advisory,
 )
 from dsregress.advisories.raised_errors import has_message, is_telling
+
+#: How an advisory says what the reader sees of one that takes the host's memory.
+_ON_HOST = "host memory"
 
 _TAKES_MEMORY = frozenset((AdvisoryKind.OUT_OF_MEMORY, AdvisoryKind.LEAKS))
 
@@ -30,22 +33,39 @@ def matching_advisories(
     crash: Crash, advisories: Iterable[Advisory], stated: KnownJob = _NO_JOB
 ) -> tuple[tuple[Matched, ...], tuple[Advisory, ...]]:
     """Return the advisories whose error a crash has, and that neither its text nor the ``stated`` job rules out; and those
-    that are ruled out. Of a job that ran out of memory, return those as well that take memory of it."""
+    that are ruled out. Of a job that ran out of memory, of the card or of the host, return those as well that take
+    such memory of it; of one that was killed, those that take the host's; of one that hung, those that hang."""
     job = job_of_crash(crash, stated)
     found: list[Matched] = []
     ruled_out: list[Advisory] = []
     for one in (each for each in advisories if not each.withdrawn):
         matched = match_advisory(one, job)
         may_be = any(is_raised(crash, error, one, job) for error in one.raises)
-        if crash.memory is not None:  # which has many causes: nothing that was not run is named
-            takes = one.kind in _TAKES_MEMORY and not one.raises and matched.match is Match.CONCERNED
-            if (may_be and matched.match in (Match.CONCERNED, Match.DEPENDS)) or (takes and _ran_out_on_card(crash)):
+        if (
+            crash.memory is not None or crash.end is not None
+        ):  # which has many causes: nothing that was not run is named
+            explains = _explains(one, crash) and matched.match is Match.CONCERNED
+            if (may_be and matched.match in (Match.CONCERNED, Match.DEPENDS)) or explains:
                 found.append(matched)
         elif may_be and matched.match is Match.FREE:
             ruled_out.append(one)
         elif may_be:
             found.append(matched)
     return tuple(found), tuple(ruled_out)
+
+
+def _explains(advisory: Advisory, crash: Crash) -> bool:
+    """Return True if an advisory without an error of its own can end a job as this one ended."""
+    if crash.memory is None:
+        kind = crash.end.kind if crash.end is not None else None
+        if kind is EndKind.TIMEOUT:
+            return advisory.kind is AdvisoryKind.HANGS
+        return kind is EndKind.KILLED and _takes_memory(advisory, on_host=True)
+    return _takes_memory(advisory, on_host=crash.memory.where == "host")
+
+
+def _takes_memory(advisory: Advisory, *, on_host: bool) -> bool:
+    return advisory.kind in _TAKES_MEMORY and not advisory.raises and (_ON_HOST in advisory.sees) is on_host
 
 
 def job_of_crash(crash: Crash, stated: KnownJob = _NO_JOB) -> KnownJob:
@@ -60,11 +80,11 @@ def job_of_crash(crash: Crash, stated: KnownJob = _NO_JOB) -> KnownJob:
 def is_raised(crash: Crash, error: RaisedError, advisory: Advisory, job: KnownJob) -> bool:
     """Return True if a crash has an error of an advisory. Memory runs out for many reasons, so it takes a release that the
     advisory is about as well, and no other phase."""
+    if crash.end is not None:
+        return False
     if crash.memory is not None or not error.message:
         in_phase = bool(error.phase) and crash.phase in (error.phase, "")
-        return (
-            _ran_out_on_card(crash) and in_phase and not job.versions.keys().isdisjoint(packages_of_advisory(advisory))
-        )
+        return _ran_out_on_card(crash) and in_phase and not job.versions.keys().isdisjoint(advisory.packages)
     if crash.error != error.error or not has_message(crash.message, error):
         return False
     if error.file and crash.frames:

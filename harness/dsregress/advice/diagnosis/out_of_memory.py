@@ -33,6 +33,9 @@ _OTHERS = re.compile(rf"Process \d+ has {_SIZE} memory in use")
 
 #: Messages of the host's own allocator, and of CUDA's libraries that ran out of memory and give no size.
 _HOST = re.compile(r"DefaultCPUAllocator: (?:can't allocate memory|not enough memory)|std::bad_alloc")
+#: Reports of the kernel, Slurm, Kubernetes and Ray that they ended a process for the host's memory.
+_OF_SYSTEM = r"\boom[-_]kill\b|\bOOM[ _]?Killed\b|\bout of memory: kill|^srun: error: .{0,200}: Out Of Memory"
+_ENDED_FOR_MEMORY = re.compile(rf"{_OF_SYSTEM}|node running low on memory", re.IGNORECASE | re.MULTILINE)
 _UNSIZED = re.compile(
     r"CUDA error: out of memory|cudaErrorMemoryAllocation|Cuda failure \d+ 'out of memory'|CUBLAS_STATUS_ALLOC_FAILED"
     r"|CUDNN_STATUS_ALLOC_FAILED|CUDA driver error: out of memory|NVML_SUCCESS == \w+ INTERNAL ASSERT FAILED"
@@ -55,6 +58,7 @@ class MemoryMessage(msgspec.Struct, frozen=True, kw_only=True):
     """The content of an out-of-memory message; None for each figure that it leaves out."""
 
     where: str  #: ``device`` or ``host``
+    is_of_another: bool = False  #: it is the report of what ended the process
     gpu: int | None = None
     requested: WrittenSize | None = None
     capacity: WrittenSize | None = None
@@ -87,11 +91,14 @@ def read_memory_message(text: str) -> MemoryMessage | None:
     host = _HOST.search(text)
     if host is not None and (requested is None or requested.start() - host.end() < 200):
         return MemoryMessage(where="host", requested=_written_size(requested) if requested else None)
+    if requested is None and _ENDED_FOR_MEMORY.search(text):
+        return MemoryMessage(where="host", is_of_another=True)
     if requested is None:
         return MemoryMessage(where="device") if _UNSIZED.search(text) else None
     message = text[max(0, requested.start() - 200) : requested.start() + _LENGTH]
     message = _before_the_next(message, requested.start() - max(0, requested.start() - 200))
-    found = {name: _written_size(match) for name, pattern in _FIGURES.items() if (match := pattern.search(message))}
+    figures = {name: pattern.search(message) for name, pattern in _FIGURES.items()}
+    found = {name: _written_size(match) for name, match in figures.items() if match is not None}
     reserved = found.pop("reserved", None)
     if reserved is not None and "allocated" in found:
         found["unallocated"] = _less(reserved, found["allocated"])
@@ -105,7 +112,11 @@ def read_memory_message(text: str) -> MemoryMessage | None:
         gpu=int(gpu[1]) if gpu else None,
         requested=_written_size(requested),
         others=tuple(others),
-        **found,
+        capacity=found.get("capacity"),
+        free=found.get("free"),
+        own=found.get("own"),
+        allocated=found.get("allocated"),
+        unallocated=found.get("unallocated"),
     )
 
 

@@ -14,7 +14,6 @@ from dsregress.advisories.matching import (
     Matched,
     condition_text,
     match_advisory,
-    packages_of_advisory,
     value_text,
 )
 from dsregress.advisories.remedy_choice import Arising, is_another_job
@@ -25,6 +24,7 @@ from dsregress.report.advisory_words import remedy_request
 from dsregress.report.verdict_words import (
     changed_releases,
     is_for_measuring,
+    not_run_releases,
     open_questions,
     question_words,
     uncovered_text,
@@ -50,6 +50,10 @@ def audit_text(audit: Audit, job: StatedJob) -> str:
         [audit_headline(audit)],
         [*_conflict_lines(audit.conflicts, audit.ending, job)],
         *(list(advisory_lines(one, job)) for one in audit.concerned),
+        [
+            f"against all of these that a release of {name} ends: use {name} {one}"
+            for name, one in audit.for_all.items()
+        ],
         [*_arising_lines(audit.arising)],
         [*_also(audit)],
         [*_question_lines(audit.questions)],
@@ -68,6 +72,7 @@ def audit_headline(audit: Audit) -> str:
         found = f"none of {plural(audit.total, 'advisory', 'advisories')} is known to concern this job"
     open_ones = sum(len(one.matched) for one in audit.questions)
     found += f"; {open_ones} more may, by what was not stated" if open_ones else ""
+    found = f"not known: {not_run_releases(audit.unlisted)}; {found}" if audit.unlisted else found
     return f"{audit.conflicts[0].text}; {found}" if audit.conflicts else found
 
 
@@ -172,7 +177,7 @@ def _concerned_too(advisory: Advisory, old: StatedJob) -> bool:
 
 
 def _reasons(advisory: Advisory, job: StatedJob) -> Iterator[str]:
-    for package in packages_of_advisory(advisory):
+    for package in advisory.packages:
         if package in job.versions:
             yield f"{package} {job.versions[package]}"
     for condition in advisory.conditions:

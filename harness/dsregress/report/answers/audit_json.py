@@ -86,6 +86,7 @@ def _audit(audit: Audit) -> dict[str, Any]:
     return {
         "advisories": audit.total,
         "concerned": _matched(audit.concerned),
+        "for_all": dict(audit.for_all),
         "conflicts": [one.text for one in audit.conflicts],
         "notes": _matched(audit.notes),
         "costs": _matched(audit.costs),
@@ -93,6 +94,7 @@ def _audit(audit: Audit) -> dict[str, Any]:
         "unknown": _matched(audit.unknown),
         "free": audit.free,
         "ignored": list(audit.ignored),
+        "unlisted": list(audit.unlisted),
     }
 
 

@@ -17,7 +17,7 @@ from urllib.parse import quote
 from dsregress import __version__
 from dsregress.advisories.advisory import Advisory, Ruling
 from dsregress.advisories.auditing import Audit, StatedJob
-from dsregress.advisories.matching import Matched, condition_text, packages_of_advisory
+from dsregress.advisories.matching import Matched, condition_text
 from dsregress.advisories.shipped import read_advisories
 from dsregress.advisories.upgrading import UpgradeAnswer
 from dsregress.report.advisory_words import releases_of_advisory, remedy_request
@@ -83,7 +83,7 @@ def _level(one: Advisory) -> str:
 def _results(found: Iterable[Matched], kind: str, job: StatedJob, files: Sequence[str]) -> Iterator[dict[str, Any]]:
     for one in found:
         advisory = one.advisory
-        releases = [f"{name} {job.versions[name]}" for name in packages_of_advisory(advisory) if name in job.versions]
+        releases = [f"{name} {job.versions[name]}" for name in advisory.packages if name in job.versions]
         yield {
             "ruleId": advisory.id,
             "kind": kind,

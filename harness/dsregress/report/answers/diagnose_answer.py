@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +13,7 @@ from dsregress.advice.diagnosis.diagnosis import Diagnosis
 from dsregress.advice.diagnosis.failures import MatchedProblem
 from dsregress.advice.diagnosis.known_errors import goes_through
 from dsregress.advice.diagnosis.out_of_memory import MemoryMessage
+from dsregress.advice.diagnosis.process_ends import EndKind, ProcessEnd
 from dsregress.advice.diagnosis.tensor_sizes import LEAST_BYTES, SizeMatch
 from dsregress.advisories.advisory import Advisory
 from dsregress.advisories.matching import Match, Matched, condition_text
@@ -65,6 +67,7 @@ def diagnosis_json(answer: Diagnosis) -> bytes:
         "error": crash.error,
         "message": crash.message,
         "phase": crash.phase,
+        "end": msgspec.to_builtins(crash.end),
         "memory": msgspec.to_builtins(crash.memory),
         "frames": msgspec.to_builtins(crash.frames),
         "versions": crash.versions,
@@ -109,9 +112,12 @@ def _measuring_remedy(answer: Diagnosis, card: str) -> str:
 def _crash_text(answer: Diagnosis) -> Text:
     crash = answer.crash
     phase = _PHASES.get(crash.phase, "")
-    if crash.memory is None:
+    text: Text
+    if crash.end is not None:
+        text = joined(SENTENCE, (_end_text(crash.end), phase))
+    elif crash.memory is None:
         error = joined(SENTENCE, (crash.error, phase))
-        text: Text = message("{error}: {message}", error=error, message=shortened(crash.message, 120))
+        text = message("{error}: {message}", error=error, message=shortened(crash.message, 120))
     elif crash.memory.where == "host":
         text = joined(SENTENCE, (message("the host ran out of memory"), phase))
     else:
@@ -122,11 +128,49 @@ def _crash_text(answer: Diagnosis) -> Text:
     return message("{error} (with {versions})", error=text, versions=versions)
 
 
+def _end_text(end: ProcessEnd) -> Text:
+    """Return how a process ended without a Python error."""
+    if end.kind is not EndKind.TIMEOUT:
+        text = message("a process was ended by {signal}", signal=end.signal)
+        return joined(COLON, (text, shortened(end.said, 120))) if end.said else text
+    if not end.collective:
+        return message("a collective did not return: a watchdog ended the process")
+    if end.waited_s is None:
+        return message("{collective} did not return: a watchdog ended the process", collective=end.collective)
+    return message(
+        "{collective} did not return in {seconds}: a watchdog ended the process",
+        collective=end.collective,
+        seconds=quantity(end.waited_s, "s"),
+    )
+
+
+def _end_lines(answer: Diagnosis, end: ProcessEnd) -> Iterator[Text]:
+    """Yield what such an end means, and what to add to the text."""
+    if end.kind is EndKind.KILLED:
+        yield message("the kernel ends a process so if the host's memory runs out: its log says so (dmesg)")
+    elif end.kind is EndKind.TIMEOUT:
+        yield message("another rank ended, or did not call it; add the first error of each rank")
+        yield message("if no rank has one: add the stack of each (py-spy dump --pid PID)")
+    else:
+        yield message("compiled code ended it, so that it has no Python error")
+        if end.signal == signal.SIGBUS.name:
+            yield message("a bus error is most often a full /dev/shm, of a container with little of it")
+        if not answer.crash.frames:
+            yield message("run it with PYTHONFAULTHANDLER=1, and add the stack that Python then writes")
+
+
 def _message_lines(answer: Diagnosis) -> Iterator[Text]:
     memory = answer.crash.memory
-    if answer.crash.is_killed:
-        yield message("the kernel ends a process so if the host's memory runs out: its log says so (dmesg)")
+    if answer.crash.end is not None:
+        yield from _end_lines(answer, answer.crash.end)
+    if answer.crash.is_ignored:
+        yield message(
+            "Python goes on after this error, of a destructor, a callback or a thread: what ended the run is not in the text"
+        )
     if memory is None:
+        return
+    if memory.is_of_another:
+        yield message("the system ended a process for it, so that the text has no traceback of it")
         return
     if memory.requested is None:
         yield message("it gives no size: a library of CUDA, or the driver, had no memory, and not PyTorch's allocator")
@@ -224,7 +268,8 @@ def _stored(answer: Diagnosis) -> Iterator[Text]:
         )
     if not answer.problems and not answer.known:
         why: Text = ""
-        if answer.crash.memory is not None and not answer.crash.frames:
+        memory = answer.crash.memory
+        if memory is not None and not memory.is_of_another and not answer.crash.frames:
             why = message("it has no traceback, so no phase to look up")
         failures = plural_message(
             "not among the {count:,} failure stored here",
@@ -263,7 +308,10 @@ def _matched_problem(answer: Diagnosis, one: MatchedProblem) -> Iterator[Text]:
 def _advisory_lines(answer: Diagnosis, one: Matched) -> Iterator[Text]:
     advisory = one.advisory
     is_unsure = (
-        answer.crash.memory is not None or one.match is Match.UNKNOWN or not goes_through(answer.crash, advisory)
+        answer.crash.memory is not None
+        or answer.crash.end is not None
+        or one.match is Match.UNKNOWN
+        or not goes_through(answer.crash, advisory)
     )
     if is_unsure:
         yield message("it may be {advisory}: {title}", advisory=advisory.id, title=advisory.title)

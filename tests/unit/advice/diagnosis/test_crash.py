@@ -154,3 +154,95 @@ def test_a_release_that_a_message_tells_the_history_of_is_not_the_installed_one(
         "_pickle.UnpicklingError: Weights only load failed. In PyTorch 2.6, we changed the default value of `weights_only`\n"
     )
     assert crash.versions == {"torch": "2.8.0"}
+
+
+#: deepspeedai/DeepSpeed#7812, shortened
+IGNORED = """Exception ignored in: <function DeepSpeedEngine.__del__ at 0x7f1f0c0d3b50>
+Traceback (most recent call last):
+  File "/v/lib/python3.11/site-packages/deepspeed/runtime/engine.py", line 565, in __del__
+    self.destroy()
+AttributeError: 'DeepSpeedEngine' object has no attribute '_deepcompile_active'
+"""
+TRUE_CRASH = """Traceback (most recent call last):
+  File "/home/me/train.py", line 8, in <module>
+    trainer.train()
+  File "/v/lib/python3.11/site-packages/torch/optim/lr_scheduler.py", line 240, in step
+    for param_group, lr in zip(self.optimizer.param_groups, values, strict=True):
+ValueError: zip() argument 2 is longer than argument 1
+"""
+
+
+@pytest.mark.parametrize("text", [TRUE_CRASH + IGNORED, IGNORED + TRUE_CRASH])
+def test_an_error_that_python_ignores_is_not_the_crash(text: str) -> None:
+    found = read(text)
+    assert (found.error, found.message) == ("ValueError", "zip() argument 2 is longer than argument 1")
+
+
+def test_an_ignored_error_alone_is_said_to_be_one() -> None:
+    assert read(IGNORED).is_ignored
+    assert read("failed (exitcode: -9) local_rank: 3\n" + IGNORED).end is not None
+
+
+@pytest.mark.parametrize(
+    "prefix",
+    [
+        "0: ",
+        "10.141.246.153: ",
+        "worker-0  | ",
+        "[2026-11-02 10:11:1{},345] [ERROR] [trainer] ",
+        "2026-10-02T10:11:1{}.345Z stderr F ",
+        "\x1b[36m(Worker pid=12, ip=10.0.0.2)\x1b[0m ",
+        "[36m(Worker pid=12, ip=10.0.0.2)[0m ",
+        "worker-3  | [rank3]: ",
+    ],
+)
+def test_whatever_stands_before_each_line_is_no_part_of_a_traceback(prefix: str) -> None:
+    lines = [f"{prefix.format(at)}{line}" for at, line in enumerate(TRUE_CRASH.splitlines())]
+    found = read("\r\n".join(lines))
+    assert found.message == "zip() argument 2 is longer than argument 1"
+    assert [frame.text for frame in found.frames] == [
+        "me/train.py:8 in <module>",
+        "torch/optim/lr_scheduler.py:240 in step",
+    ]
+
+
+def test_tracebacks_of_several_ranks_are_told_apart_by_any_prefix() -> None:
+    other = TRUE_CRASH.replace("me/train.py", "you/other.py").splitlines()
+    pairs = zip(TRUE_CRASH.splitlines(), other, strict=True)
+    found = read("\n".join(f"0: {mine}\n1: {theirs}" for mine, theirs in pairs))
+    assert [frame.file for frame in found.frames] == ["you/other.py", "torch/optim/lr_scheduler.py"]
+
+
+def test_the_stack_of_the_thread_that_a_signal_ended_is_the_traceback() -> None:
+    found = read(
+        "Fatal Python error: Segmentation fault\n\nThread 0x00007f2b (most recent call first):\n"
+        '  File "/usr/lib/python3.10/threading.py", line 324 in wait\n\n'
+        "Current thread 0x00007f2d (most recent call first):\n"
+        '  File "/v/lib/python3.10/site-packages/torch/_tensor.py", line 581 in backward\n'
+        '  File "/v/lib/python3.10/site-packages/deepspeed/runtime/zero/stage3.py", line 2250 in backward\n'
+        '  File "/home/me/train.py", line 120 in <module>\n'
+    )
+    assert (found.phase, found.zero_stages) == ("backward", (3,))
+    assert found.last_of_user is not None
+    assert found.last_of_user.text == "me/train.py:120 in <module>"
+
+
+WARNING = "/v/lib/python3.11/site-packages/trl/x.py:7: FutureWarning: `tokenizer` is deprecated\n  warnings.warn(\n"
+
+
+def test_a_warning_that_is_printed_is_no_crash() -> None:
+    assert crashes.read_crash(WARNING) is None
+    assert read(TRUE_CRASH + WARNING).error == "ValueError"
+    assert read(TRUE_CRASH.replace("ValueError", "UserWarning")).error == "UserWarning"  # of -W error
+
+
+@pytest.mark.parametrize("begins", ["Error in atexit._run_exitfuncs:", "Exception in thread Thread-3 (_monitor):"])
+def test_an_error_at_exit_or_of_a_thread_is_not_the_crash_beside_another(begins: str) -> None:
+    assert read(f"{TRUE_CRASH}{begins}\nTraceback (most recent call last):\nRuntimeError: x\n").error == "ValueError"
+
+
+def test_the_class_alone_with_which_pytest_ends_is_not_the_error() -> None:
+    found = read(
+        "E   ValueError: zip() argument 2 is longer than argument 1\n\ntorch/optim/lr_scheduler.py:240: ValueError\n"
+    )
+    assert found.message == "zip() argument 2 is longer than argument 1"

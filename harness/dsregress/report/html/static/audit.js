@@ -277,6 +277,12 @@ globalThis.dsregressAudit = (() => {
     const known = knownVersions(data.advisories, name);
     return old.versions[name] !== version && known.length > 0 && compared(version, known.at(-1)) > 0;
   });
+  const unlistedReleases = (data, versions, names) => names.filter((name) => {
+    const listed = releasesOf(data, name);
+    const release = versions[name].replace(/^v/, "").split("+")[0].replace(/\.post\d+$/, "");
+    return listed.length && /^\d+(\.\d+)*$/.test(release) && compared(release, listed[0]) >= 0 &&
+      !listed.includes(release) && !knownVersions(data.advisories, name).includes(versions[name]);
+  }).map((name) => `${name} ${versions[name]}`);
   const olderThanRun = (data, versions) => {
     const minor = (version) => parsed(version)[0].slice(0, 2).join(".");
     const isOlder = ([name, oldest]) => name in versions && compared(minor(versions[name]), minor(oldest)) < 0;
@@ -314,9 +320,11 @@ globalThis.dsregressAudit = (() => {
     const moved = Object.keys(now.versions).filter((name) => old.versions[name] !== now.versions[name]);
     const covers = moved.map((name) => coverage(data, now, name));
     const uncovered = moved.filter((name, at) => covers[at] === "free");
+    const unlisted = unlistedReleases(data, now.versions, moved.filter((name) => !uncovered.includes(name)));
     const beyond = isBeyond(data, old, now);
-    const unknown = open.filter((one) => one.match === "unknown" && one.advisory.decides && (beyond || !(one.open.length || one.packages.length)));
-    const isKnown = !unknown.some((one) => beyond || one.besideAffected) && (!moved.length || uncovered.length !== moved.length);
+    const isOpenHere = (one) => isNew(one, before) || (isNewlyUnknown(one, before) && one.besideAffected);
+    const unknown = after.filter((one) => one.match === "unknown" && isOpenHere(one) && one.advisory.decides && (beyond || !(one.open.length || one.packages.length)));
+    const isKnown = !unlisted.length && !unknown.some((one) => beyond || one.besideAffected) && (!moved.length || uncovered.length !== moved.length);
     const depends = open.filter((one) => one.match === "depends" && !one.advisory.is_cost);
     const hinges = hingesOf(data, depends);
     const conflicts = newConflicts(data, old.versions, now.versions);
@@ -330,6 +338,7 @@ globalThis.dsregressAudit = (() => {
       keptOpen: after.filter((one) => one.match === "depends" && before.get(one.advisory.id).match === "depends" && one.advisory.decides && one.advisory.is_grave),
       unknown,
       uncovered,
+      unlisted,
       olderThanRun: moved.length ? olderThanRun(data, now.versions) : [],
       ungrounded: moved.filter((name, at) => covers[at] === "depends"),
       notRun: after.filter((one) => one.advisory.decides && isNewlyUnknown(one, before)),
@@ -416,7 +425,7 @@ globalThis.dsregressAudit = (() => {
     return named.slice(0, named.reduce((length, one) => length + one.text.length, 0) <= 80 ? 2 : 1);
   };
   const notAbout = (packages) => `no advisory is about ${listing(packages, 3)} for a job like this`;
-  const restsOnLess = (answer) => answer.notRun.length + answer.uncovered.length + answer.ungrounded.length + answer.olderThanRun.length > 0;
+  const restsOnLess = (answer) => answer.notRun.length + answer.uncovered.length + answer.unlisted.length + answer.ungrounded.length + answer.olderThanRun.length > 0;
   const aboutNone = (answer) => {
     if (answer.uncovered.length) return `; ${notAbout(answer.uncovered)}`;
     if (answer.olderThanRun.length) return `; nothing was run with ${listing(answer.olderThanRun, 3)}`;
@@ -448,9 +457,9 @@ globalThis.dsregressAudit = (() => {
       const named = unique(answer.hinges.map((one) => `${one.advisory.kind} with ${one.open[0].text}`));
       return `not known until the job is stated: ${joined(named, "and")}`;
     }
-    if (!reasons.length) return `not known: ${notAbout(answer.uncovered)}`;
     const releases = reasons.filter((one) => answer.releases.includes(one));
-    const what = releases.length ? releases : reasons;
+    const what = releases.length ? releases : answer.unlisted.length ? answer.unlisted : reasons;
+    if (!what.length) return `not known: ${notAbout(answer.uncovered)}`;
     return `not known: ${listing(what, 2)} ${what.length === 1 ? "was" : "were"} not run`;
   };
   const endingWithoutFaults = (data, conflicts, old, now) => {

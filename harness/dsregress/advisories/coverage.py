@@ -1,0 +1,31 @@
+"""The packages of a job that advisories are about, and the releases of them of which nothing can be known. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from dsregress.advisories.advisory import Advisory
+from dsregress.advisories.matching import KnownJob, Match, known_versions, match_facts, parsed
+from dsregress.versions.declared_requirements import committed_releases
+
+
+def coverage(advisories: Sequence[Advisory], job: KnownJob, package: str) -> Match:
+    """Return `Match.CONCERNED` if an advisory is about the package in such a job, `Match.DEPENDS` if that depends on what
+    was not stated or not run, or if it is about every job, else `Match.FREE`."""
+    about = (one for one in advisories if not one.withdrawn and package in one.packages)
+    found = {match_facts(one, job) if one.conditions else Match.DEPENDS for one in about} - {Match.FREE}
+    return Match.CONCERNED if Match.CONCERNED in found else Match.DEPENDS if found else Match.FREE
+
+
+def unlisted_releases(
+    advisories: Sequence[Advisory], versions: Mapping[str, str], packages: Iterable[str]
+) -> Iterator[str]:
+    """Yield ``deepspeed 0.16.80`` for each final release of the packages that is not among those that are known, published
+    or run, be it newer than all of them or between them. Those beside it say nothing of it."""
+    for name in packages:
+        listed = committed_releases(name)
+        release = parsed(versions[name])
+        if not listed or release.is_prerelease or release < parsed(listed[0]) or release.base_version in listed:
+            continue
+        if versions[name] not in known_versions(advisories, name):
+            yield f"{name} {versions[name]}"

@@ -1,0 +1,65 @@
+"""Packages that a Dockerfile or a shell script installs, as lines of a requirements file. Pure."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+
+#: ``RUN pip install``, ``python -m pip install``, ``uv pip install``, and in a notebook ``!pip install``.
+_INSTALLS = re.compile(
+    r"^(?:RUN\s+)?(?:--mount=\S+\s+)*[!%$]?\s*(?:\S+\s+)*?(?:uv\s+)?pip[\d.]*\s+install\s+(?P<words>.*)$"
+)
+_SEPARATOR = re.compile(r"&&|\|\||;|\|")
+_CONTINUED = re.compile(r"\\\s*\n")
+
+#: ``ARG NAME=VALUE``, ``ENV NAME=VALUE``, ``export NAME=VALUE``
+_VARIABLE = re.compile(r"""^\s*(?:(?:ARG|ENV|export)\s+)?(?P<name>[A-Za-z_]\w*)=["']?(?P<value>[\w.+-]+)["']?\s*$""")
+_USED = re.compile(r"\$\{?(?P<name>[A-Za-z_]\w*)(?::-(?P<default>[\w.+-]*))?\}?")
+
+#: Options of pip and uv that take the next word, but ``-r``.
+_OF_INDEXES = (
+    "-i --index-url --extra-index-url -f --find-links --trusted-host --proxy --timeout --retries --torch-backend"
+)
+_OF_PLACES = "-e --editable -t --target --prefix --root -p --python --platform --cache-dir -c --constraint"
+_WITH_VALUE = frozenset(f"{_OF_INDEXES} {_OF_PLACES} --no-binary --only-binary --index-strategy".split())
+_OF_FILE = ("-r", "--requirement")
+
+
+def installed_lines(text: str) -> list[str] | None:
+    """Return what the ``pip install`` lines of a text install, a later one in place of an earlier one; None if it has none.
+    What a variable without a value here decides is not pinned."""
+    lines = [line.strip() for line in _CONTINUED.sub(" ", text).splitlines()]
+    commands = [part.strip() for line in lines if not line.startswith("#") for part in _SEPARATOR.split(line)]
+    found = [match["words"] for part in commands if (match := _INSTALLS.match(part))]
+    if not found:
+        return None
+    variables = {match["name"]: match["value"] for line in lines if (match := _VARIABLE.match(line))}
+    kept: dict[str, str] = {}
+    for words in found:
+        for line in _requirements(_expanded(words, variables)):
+            kept[re.split(r"[\s\[=<>!~@;$]", line, maxsplit=1)[0].lower() if not line.startswith("-r") else line] = line
+    return list(kept.values())
+
+
+def _expanded(words: str, variables: Mapping[str, str]) -> str:
+    return _USED.sub(lambda match: variables.get(match["name"], match["default"] or match[0]), words)
+
+
+def _requirements(words: str) -> Iterator[str]:
+    """Yield the requirements among the words of a call of pip."""
+    try:
+        rest = iter(shlex.split(words, comments=True))
+    except ValueError:  # a quote that is not closed
+        return
+    for word in rest:
+        if word in _OF_FILE:
+            yield f"-r {next(rest, '')}"
+        elif word in _WITH_VALUE:
+            next(rest, None)
+        elif word.startswith("-") or not re.match(r"[A-Za-z0-9]", word) or re.search(r"[/\\]", word.partition("@")[0]):
+            continue  # an option, or a file or folder
+        elif "$" in word:
+            yield re.split(r"[\[=<>!~@;$]", word, maxsplit=1)[0]
+        else:
+            yield word

@@ -1,0 +1,47 @@
+"""What Dockerfiles and scripts install."""
+
+from __future__ import annotations
+
+import pytest
+
+from dsregress.versions.install_lines import installed_lines
+from dsregress.versions.pasted_versions import as_requirements
+
+DOCKERFILE = """FROM nvcr.io/nvidia/pytorch:24.10-py3
+ARG DEEPSPEED_VERSION=0.16.3
+ENV PIP_NO_CACHE_DIR=1
+# RUN pip install deepspeed==0.14.0
+RUN apt-get update && pip install --no-cache-dir -U "transformers[torch]==4.48.2" \\
+    deepspeed==${DEEPSPEED_VERSION} accelerate==${ACCELERATE} && rm -rf /tmp
+RUN --mount=type=cache,target=/root python3 -m pip install -i https://x.test/simple peft==0.14.0 ./own
+RUN pip install -r more.txt
+RUN uv pip install --system transformers==4.49.0
+"""
+
+
+def test_a_dockerfile_pins_what_its_last_lines_install() -> None:
+    assert installed_lines(DOCKERFILE) == [
+        "transformers==4.49.0",
+        "deepspeed==0.16.3",
+        "accelerate",
+        "peft==0.14.0",
+        "-r more.txt",
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["deepspeed==0.16.4\n# then pip install -e .\n", "torch==2.8.0 ; python_version < '3.13'\n", "", "pip==24.0\n"],
+)
+def test_a_requirements_file_installs_nothing_itself(text: str) -> None:
+    assert installed_lines(text) is None
+    assert as_requirements(text) == text
+
+
+def test_a_line_of_a_notebook_or_a_shell() -> None:
+    assert installed_lines("!pip install 'trl>=0.9' ; python train.py\n") == ["trl>=0.9"]
+    assert installed_lines("$ pip3 install deepspeed==0.17.0\n") == ["deepspeed==0.17.0"]
+
+
+def test_rows_of_a_table_without_its_heading() -> None:
+    assert as_requirements("deepspeed    0.16.4\ntorch   2.6.0+cu124\n") == "deepspeed==0.16.4\ntorch==2.6.0+cu124"
