@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import msgspec
 
 from dsregress.advisories.advisory import Advisory, AdvisoryKind, FactCondition, Ruling
-from dsregress.advisories.coverage import coverage, unlisted_releases
+from dsregress.advisories.covered_packages import coverage, unlisted_releases
 from dsregress.advisories.effects import decides, is_cost
 from dsregress.advisories.job_facts import COMMON_FACTS, Conflict, Fact
 from dsregress.advisories.matching import KnownJob, Match, Matched, condition_text, match_advisories, match_facts

@@ -13,7 +13,7 @@ from enum import Enum
 import msgspec
 
 from dsregress.advisories.advisory import Advisory, AdvisoryKind, Remedy, Ruling
-from dsregress.advisories.coverage import coverage, unlisted_releases
+from dsregress.advisories.covered_packages import coverage, unlisted_releases
 from dsregress.advisories.effects import decides, ends_the_job, is_cost, is_grave
 from dsregress.advisories.job_facts import FACTS
 from dsregress.advisories.matching import (

@@ -12,7 +12,7 @@ from packaging.utils import canonicalize_name
 
 from dsregress.advisories.advisory import Advisory
 from dsregress.advisories.auditing import StatedJob
-from dsregress.advisories.coverage import unlisted_releases
+from dsregress.advisories.covered_packages import unlisted_releases
 from dsregress.advisories.job_facts import Fact, OneOf, contradiction, merged_facts, said_fact, said_text
 from dsregress.advisories.matching import known_packages, known_versions, parsed
 from dsregress.advisories.shipped import read_advisories

@@ -67,7 +67,7 @@ def _precision(mine: Numerics, theirs: Numerics) -> Message | None:
     return None
 
 
-class _Start(NamedTuple):
+class _FirstWeights(NamedTuple):
     """The weights of one name when training begins, and in the baseline: means of absolute values."""
 
     name: str
@@ -76,7 +76,7 @@ class _Start(NamedTuple):
     weights: float  #: how many there are
 
 
-def _begun_otherwise(own: Numerics, base: Numerics, *, from_files: bool) -> list[_Start]:
+def _begun_otherwise(own: Numerics, base: Numerics, *, from_files: bool) -> list[_FirstWeights]:
     """Return the weights that begin otherwise. Those that are drawn at random differ by chance, the more the fewer they are;
     those that both read ``from_files`` of one release, by no more than rounding. A buffer counts only where what is trained
     differs: it may be masked or not be used."""
@@ -89,20 +89,20 @@ def _begun_otherwise(own: Numerics, base: Numerics, *, from_files: bool) -> list
     ]
 
 
-def _starts(own: Mapping[str, Sequence[float]], base: Mapping[str, Sequence[float]]) -> Iterator[_Start]:
+def _starts(own: Mapping[str, Sequence[float]], base: Mapping[str, Sequence[float]]) -> Iterator[_FirstWeights]:
     """Yield the tensors of both, also those that one of both has renamed."""
     counts = [{name: count for name, (_mean, count) in one.items()} for one in (own, base)]
     for name, of_base in same_tensors(*counts).items():
-        yield _Start(name, own[name][0], base[of_base][0], own[name][1])
+        yield _FirstWeights(name, own[name][0], base[of_base][0], own[name][1])
 
 
-def _begin_apart(start: _Start, tolerance: float, of_chance: float) -> bool:
+def _begin_apart(start: _FirstWeights, tolerance: float, of_chance: float) -> bool:
     if min(start.mean, start.before) < _ZERO:
         return max(start.mean, start.before) >= _ZERO
     return abs(math.log(start.mean / start.before)) > max(tolerance, of_chance / math.sqrt(start.weights))
 
 
-def _other_start(begun: list[_Start]) -> Message:
+def _other_start(begun: list[_FirstWeights]) -> Message:
     most, rest = max(begun, key=lambda one: one.weights), len(begun) - 1
     if not rest:
         return message(

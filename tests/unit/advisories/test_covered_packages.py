@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dsregress.advisories.auditing import audit_job
-from dsregress.advisories.coverage import unlisted_releases
+from dsregress.advisories.covered_packages import unlisted_releases
 from dsregress.advisories.job_facts import merged_facts, said_fact
 from dsregress.advisories.matching import KnownJob
 from dsregress.advisories.shipped import read_advisories
