@@ -42,7 +42,7 @@ def carry_out(words: list[str]) -> None:
 
 def _run_text(text: str, arguments: list[str]) -> None:
     if _COUNTS_CARDS.search(text):
-        print(_CARDS)
+        sys.stdout.write(f"{_CARDS}\n")
         return
     with tempfile.TemporaryDirectory() as made:
         file = Path(made, "text.py")
