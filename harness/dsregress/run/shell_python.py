@@ -37,7 +37,7 @@ def carry_out(words: list[str]) -> None:
     elif words and words[0].endswith(".py") and os.path.isfile(words[0]):
         folder = os.path.dirname(os.path.abspath(words[0]))
         if _is_simple(Path(words[0]), folder):
-            _run(words[0], folder, words)
+            _run_file(words[0], folder, words)
 
 
 def _run_text(text: str, arguments: list[str]) -> None:
@@ -48,7 +48,7 @@ def _run_text(text: str, arguments: list[str]) -> None:
         file = Path(made, "text.py")
         file.write_text(text, encoding="utf-8")
         if _is_simple(file, os.getcwd()):
-            _run(str(file), os.getcwd(), arguments)
+            _run_file(str(file), os.getcwd(), arguments)
 
 
 def _is_simple(file: Path, folder: str) -> bool:
@@ -59,7 +59,7 @@ def _is_simple(file: Path, folder: str) -> bool:
     return not foreign and not named & _OF_A_NETWORK
 
 
-def _run(file: str, folder: str, arguments: list[str]) -> None:
+def _run_file(file: str, folder: str, arguments: list[str]) -> None:
     signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
     signal.alarm(_TIMEOUT_S)
     sys.argv[:] = arguments

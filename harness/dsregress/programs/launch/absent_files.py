@@ -83,11 +83,11 @@ def absent_file(error: BaseException, arguments: Sequence[str], source: str, run
                 advice = _advice(one)
                 if form is not None:
                     advice = f"{_MAKE_UP}, or {advice or 'put it there'}"
-                return AbsentFile(whole, _line(place_of(error), path, whole, advice, arguments), form)
+                return AbsentFile(whole, _line_about(place_of(error), path, whole, advice, arguments), form)
     return None
 
 
-def _line(place: str, path: str, whole: str, advice: str, arguments: Sequence[str]) -> str:
+def _line_about(place: str, path: str, whole: str, advice: str, arguments: Sequence[str]) -> str:
     """Return the line about a missing path, with as many of the others as it has room for."""
     others = _others_of_the_line(arguments, whole)
     while others and len(line := f"{place}: {_said(path, whole, advice, others)}") > _ROOM:
