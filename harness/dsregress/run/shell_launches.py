@@ -287,7 +287,7 @@ def _write_commands(folder: Path, bash: str) -> None:
     """Make the folder of all commands that a script has."""
     folder.mkdir()
     scripts = {name: _RECORD.format(bash=bash, name=name) for name in _COMMANDS["launchers"]}
-    prepare = shlex.join([sys.executable, "-I", "-S", str(_PYTHON), _HARNESS])
+    prepare = shlex.join([sys.executable, "-I", "-S", str(_PYTHON), _HARNESS, str(folder / "python")])
     scripts |= {name: f'{scripts[name]}exec {prepare} "$@"\n' for name in ("python", "python3")}
     scripts |= {name: _RUN.format(bash=bash) for name in _COMMANDS["runners"]}
     scripts |= dict.fromkeys(("bash", "sh", "dash", "zsh"), f'#!{bash}\nexec {bash} "$@"\n')

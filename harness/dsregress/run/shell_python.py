@@ -1,7 +1,7 @@
 """The ``python`` of a line that a shell carries out: it runs a script that needs the standard library alone, which writes
 settings, prints a number, or starts the program. Any other does nothing, and each succeeds.
 
-`shell_launches` starts this file: ``python -I -S shell_python.py HARNESS WORDS``, with the shield of a run.
+`shell_launches` starts this file: ``python -I -S shell_python.py HARNESS PYTHON WORDS``, with the shield of a run.
 """
 
 import os
@@ -64,14 +64,14 @@ def _run_file(file: str, folder: str, arguments: list[str]) -> None:
     signal.alarm(_TIMEOUT_S)
     sys.argv[:] = arguments
     sys.path.insert(0, folder)
-    sys.executable = os.path.join(os.environ["DSREGRESS_RECORDER"], "commands", "python")
     runpy.run_path(file, run_name="__main__")
 
 
 if __name__ == "__main__":
     sys.path.insert(0, sys.argv[1])
+    sys.executable = sys.argv[2]  # a script that starts the program by it is recorded, too
     try:
-        carry_out(sys.argv[2:])
+        carry_out(sys.argv[3:])
     except BaseException:
         traceback.print_exc()
     sys.exit(0)
