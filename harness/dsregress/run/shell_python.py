@@ -72,6 +72,6 @@ if __name__ == "__main__":
     sys.executable = sys.argv[2]  # a script that starts the program by it is recorded, too
     try:
         carry_out(sys.argv[3:])
-    except BaseException:
+    except BaseException:  # a script may end as it likes
         traceback.print_exc()
     sys.exit(0)
