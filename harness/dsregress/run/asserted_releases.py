@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator
+from copy import copy
 from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -31,6 +32,19 @@ def asserted_requirements(files: Iterable[Path]) -> Iterator[DeclaredRequirement
                 yield DeclaredRequirement(Requirement(text), file.name)
             except InvalidRequirement:
                 continue
+
+
+def within_asserted(declared: DeclaredRequirement | None, asserted: DeclaredRequirement) -> DeclaredRequirement:
+    """Return what a project requires of a package of which its code asserts a release: its own pin if the assertion allows
+    it (``trl==0.7.2`` beside ``require_version("trl>=0.5.0")``), the asserted one if not, else both limits."""
+    if declared is None or asserted.pin:
+        return asserted
+    limits = asserted.requirement.specifier
+    if declared.pin:
+        return declared if limits.contains(declared.pin, prereleases=True) else asserted
+    both = copy(declared.requirement)
+    both.specifier = declared.requirement.specifier & limits
+    return DeclaredRequirement(both, declared.file)
 
 
 def _asserted(statement: ast.stmt) -> str:

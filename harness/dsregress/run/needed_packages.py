@@ -22,7 +22,7 @@ from dsregress.model import AXES
 from dsregress.probe.launch_line import INSTALLED, LaunchLine
 from dsregress.probe.module_packages import module_named, packages_by_module
 from dsregress.probe.program_imports import all_imports, files_in_reach, imports_of_files, own_files
-from dsregress.run.asserted_releases import asserted_requirements
+from dsregress.run.asserted_releases import asserted_requirements, within_asserted
 from dsregress.run.own_packages import OwnPackage, own_packages
 from dsregress.run.project_requirements import (
     AddressedRequirement,
@@ -95,7 +95,7 @@ def needs_of_program(line: LaunchLine, folder: Path, locked: Iterable[str]) -> P
     chosen = (file for file, _ in imports_of_files(files_of_targets(folder, folders), folders, lacks))
     for one in asserted_requirements(file for file, _ in found):  # it does not start with another release
         package = packages.get(one.requirement.name, canonicalize_name(one.requirement.name))
-        wanted[package] = one
+        wanted[package] = within_asserted(wanted.get(package), one)
     in_reach = files_in_reach([*(file for file, _ in found), *chosen], folders)
     imported = {
         module for file in in_reach for module in all_imports(file) if lacks(module) and packages[module] in wanted

@@ -1,7 +1,8 @@
 """The launch line that a shell makes of a line with variables, pipes or a script: ``bash scripts/sft.sh 2>&1 | tee log``.
 
 bash carries out the line, and the script, with stand-ins for the launchers: they record how they are called, and start
-nothing. Besides them there are only tools that read, print, and change files; any other command does nothing. What is
+nothing. Besides them there are only tools that read, print, and change files, and scripts of Python that need the standard
+library alone (`shell_python`); any other command does nothing. What is
 written stays away from the user's files as what a program writes does (`vgpu.isolation`): the texts that the script wrote,
 such as ``cat > ds_config.json <<EOF``, are returned with its launch.
 """
@@ -56,6 +57,9 @@ at=$(mktemp "$DSREGRESS_RECORDER/calls/$EPOCHREALTIME.XXXXXX")
 {{ printf '%s\\0' "$PWD" "$#" {name} "$@"; env -0; }} >"$at"
 """
 
+#: Carries out a script of Python that prepares: ``python make_config.py``.
+_PYTHON = Path(__file__).with_name("shell_python.py")
+
 #: ``uv run OPTIONS train.py ARGS``, and the like: the command after the runner's own options.
 _RUN = Path(__file__).with_name("shell_runner.sh").read_text(encoding="utf-8")
 
@@ -82,6 +86,9 @@ _NOT_THE_SCRIPTS = frozenset(("_", "BASH_ENV", "OLDPWD", "PATH", "PWD", "SHLVL",
 
 #: Modules of which a program that trains imports one.
 _OF_TORCH = {"torch", "transformers", "accelerate", "deepspeed", "lightning", "pytorch_lightning", "trl", "diffusers"}
+
+#: The folder of our own modules.
+_HARNESS = str(Path(isolation.__file__).parents[2])
 
 _HINT = "write the line that it starts, e.g. 'torchrun train.py'"
 
@@ -251,11 +258,10 @@ def _recorded(line: str, folder: Path) -> _Record:
 def _run_bash(run: Path, bash: str, line: str, folder: Path, environment: dict[str, str]) -> str:
     """Run bash until it and all that it started have ended. Return bash's last complaint. Raise UsageError if they do not
     end."""
-    harness = str(Path(isolation.__file__).parents[2])
     ended, running = os.pipe()  # open for reading until the last process that holds the other end has ended
     with (run / "said").open("wb") as said:
         process = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", _SHIELDED, harness, str(run), str(folder), bash, "-uc", line],
+            [sys.executable, "-I", "-S", "-c", _SHIELDED, _HARNESS, str(run), str(folder), bash, "-uc", line],
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=said,
@@ -281,6 +287,8 @@ def _write_commands(folder: Path, bash: str) -> None:
     """Make the folder of all commands that a script has."""
     folder.mkdir()
     scripts = {name: _RECORD.format(bash=bash, name=name) for name in _COMMANDS["launchers"]}
+    prepare = shlex.join([sys.executable, "-I", "-S", str(_PYTHON), _HARNESS, str(folder / "python")])
+    scripts |= {name: f'{scripts[name]}exec {prepare} "$@"\n' for name in ("python", "python3")}
     scripts |= {name: _RUN.format(bash=bash) for name in _COMMANDS["runners"]}
     scripts |= dict.fromkeys(("bash", "sh", "dash", "zsh"), f'#!{bash}\nexec {bash} "$@"\n')
     scripts |= {"srun": _SLURM.format(bash=bash, start=""), "sbatch": _SLURM.format(bash=bash, start=f"{bash} ")}

@@ -150,8 +150,8 @@ def _mount_overlay(path: str, target: str, changes: Path) -> None:
     upper, work = changes / "files", changes / "work"
     upper.mkdir(parents=True)
     work.mkdir()
+    (changes / "of").write_bytes(os.fsencode(path))  # before the path is looked at, which may be gone by now
     shutil.copymode(path, upper)
-    (changes / "of").write_bytes(os.fsencode(path))
     try:
         _overlay(path, str(upper), str(work), target)
     except OSError:

@@ -137,3 +137,15 @@ def test_what_is_a_releases_is_none_of_the_programs(source: str, error: Callable
 def test_a_file_that_is_here_is_not_absent(source: str) -> None:
     Path("data/x.json").write_text("")
     assert absent_file(_refuse("data/x.json: not a folder", FileNotFoundError), ["data/x.json"], source, Path()) is None
+
+
+def test_missing_files_that_the_line_names_to_be_read_are_said_at_once_as_far_as_there_is_room(source: str) -> None:
+    Path("data/there.json").touch()
+    arguments = [
+        *("--train", "data/x.json", "--dev=data/dev.json", "--other", "data/there.json", f"--long={'l' * 70}.json"),
+        *("--output_file", "out.json", "--resume=last.pt", "--hub", "https://example.org/x.json", "train.yaml"),
+    ]
+    found = absent_file(_raised(Path("data/x.json").read_bytes), arguments, source, Path("..").resolve())
+    assert found is not None
+    said = "there is no data/x.json or data/dev.json where the program is launched: put them there"
+    assert found.line.partition(": ")[2] == said

@@ -181,6 +181,22 @@ def test_a_release_that_the_program_asserts_is_taken_and_said_before_anything_is
     assert "adds wandb 0.16.0" in found.notes[0]
 
 
+@pytest.mark.parametrize(
+    ("required", "asserted", "taken"),
+    [
+        ("wandb==0.16.0", "wandb>=0.15.0", "0.16.0"),
+        ("wandb<=0.16.0", "wandb>=0.15.0", "0.16.0"),
+        ("wandb==0.15.0", "wandb>=0.16.0", "0.31.0"),
+    ],
+)
+def test_a_lower_bound_that_the_program_asserts_leaves_a_pin_of_its_project_that_meets_it(
+    folder: Path, required: str, asserted: str, taken: str
+) -> None:
+    (folder / "train.py").write_text(f"import deepspeed, wandb\nrequire_version({asserted!r})\n")
+    requires(folder, required)
+    assert completed(folder).choice.versions == {"wandb": taken}
+
+
 def test_a_release_of_every_stack_that_the_program_asserts_is_taken(folder: Path) -> None:
     (folder / "train.py").write_text('import deepspeed, transformers\nassert transformers.__version__ == "4.37.2"\n')
     found = completed(folder)

@@ -229,3 +229,65 @@ def test_files_that_a_script_writes_before_its_line_are_part_of_the_launch(folde
     assert not (folder / "conf").exists()
     assert (folder / "base.yaml").read_text() == "lr: 1\nbatch: 8\n"
     assert launch_of_shell("bash scripts/run.sh", folder).written == (("started.txt", "started\n"),)
+
+
+MAKES_A_CONFIG = (
+    "import json, sys\nfrom sizes import BATCH\njson.dump({'batch': BATCH, 'lr': sys.argv[1]}, open('ds.json', 'w'))\n"
+)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "python make_config.py 1e-4 && deepspeed train.py --deepspeed ds.json",
+        "python3 -u make_config.py 1e-4; python train.py --deepspeed ds.json",
+    ],
+)
+def test_settings_that_a_script_of_python_writes_before_the_line_are_part_of_the_launch(
+    folder: Path, line: str
+) -> None:
+    (folder / "make_config.py").write_text(MAKES_A_CONFIG)
+    (folder / "sizes.py").write_text("BATCH = 4\n")
+    (folder / "train.py").write_text("import torch\n")
+    try:
+        launch = launch_of_shell(line, folder)
+    except SeveralLaunches as several:
+        launch = several.first_that_trains()
+    assert launch is not None
+    assert "train.py --deepspeed ds.json" in launch.line
+    assert dict(launch.written) == {"ds.json": '{"batch": 4, "lr": "1e-4"}'}
+    assert not (folder / "ds.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("script", "written"),
+    [
+        ("open('ds.json', 'w').write('{}')", True),
+        ("open('ds.json', 'w').write('{}')\nraise SystemExit(1)", True),
+        ("import torch\nopen('ds.json', 'w').write('{}')", False),
+        ("import urllib.request\nopen('ds.json', 'w').write('{}')", False),
+        ("from helper import x\nopen('ds.json', 'w').write('{}')", False),
+    ],
+)
+def test_a_script_of_python_is_run_if_the_standard_library_suffices_and_always_succeeds(
+    folder: Path, script: str, written: bool
+) -> None:
+    (folder / "make_config.py").write_text(script)
+    (folder / "helper.py").write_text("import numpy\nx = 1\n")
+    launch = launch_of_shell("python make_config.py && torchrun train.py", folder)
+    assert (launch.line, bool(launch.written)) == ("torchrun train.py", written)
+
+
+def test_numbers_that_python_prints_are_in_the_line(folder: Path) -> None:
+    line = """torchrun --nproc_per_node $(python -c "import torch; print(torch.cuda.device_count())") train.py \\
+        --batch $(python -c 'import sys; print(2 * int(sys.argv[1]))' 8) --port $(echo 'print(29500)' | python -)"""
+    assert launch_of_shell(line, folder).line == "torchrun --nproc_per_node 8 train.py --batch 16 --port 29500"
+
+
+def test_a_script_of_python_that_starts_a_program_comes_to_its_line(folder: Path) -> None:
+    (folder / "launch.py").write_text(
+        "import os, subprocess, sys\n"
+        "subprocess.run([sys.executable, '-m', 'torch.distributed.run', '--nproc_per_node', '2', 'train.py'], check=True)\n"
+    )
+    launch = launch_of_shell("python launch.py > log", folder)
+    assert launch.line == "python -m torch.distributed.run --nproc_per_node 2 train.py"

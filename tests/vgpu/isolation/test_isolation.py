@@ -20,7 +20,7 @@ from tests.builders.forks import in_a_fork
 from tests.paths import SOURCE
 from tests.vgpu.isolation import ways
 from vgpu import isolation
-from vgpu.isolation import landlock, mount_view
+from vgpu.isolation import landlock, layout, mount_view
 
 here = pytest.mark.parametrize("kind", [isolation.VIEW, isolation.LANDLOCK])
 
@@ -232,3 +232,16 @@ def test_where_the_folder_of_a_run_holds_no_overlays_changes_are_kept_in_memory(
     shielded(run, lambda: (mine / "unlink" / "file").unlink())
     assert isolation.changed_outside(run) == [str(mine / "unlink" / "file")]
     assert ways.snapshot(mine) == before
+
+
+def test_what_a_view_changed_is_told_although_a_folder_was_gone_when_it_was_made(
+    run: Path, mine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = layout.plan_view
+    gone = layout.Step("/gone-meanwhile", layout.How.OVERLAY)
+    monkeypatch.setattr(layout, "plan_view", lambda mounts: [*plan(mounts), gone])
+    isolation.make_shield(run, [], (isolation.VIEW,))
+    file = mine / "unlink" / "file"
+    shielded(run, lambda: file.write_text("theirs"))
+    assert isolation.changed_outside(run) == [str(file)]
+    assert isolation.written_texts(run, str(mine), 100) == {str(file): "theirs"}

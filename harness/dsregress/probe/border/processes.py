@@ -256,6 +256,17 @@ def processor_s(pid: int, *, ended_children: bool = False) -> float:
     return sum(map(int, fields[11 : 15 if ended_children else 13])) / os.sysconf("SC_CLK_TCK")
 
 
+def waited_for_processor_s(pid: int) -> float:
+    """Return the time for which the threads of a process could have run and had no processor, in seconds; 0 if it is gone,
+    or where the kernel does not count it (``sched-stats.rst``: the second number of ``schedstat``)."""
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return 0.0
+    counts = (_read_proc_file(f"/proc/{pid}/task/{thread}/schedstat").split() for thread in threads)
+    return sum(int(one[1]) for one in counts if len(one) > 1) / 1e9
+
+
 def _read_proc_file(file: str) -> bytes:
     try:
         with open(file, "rb") as stream:

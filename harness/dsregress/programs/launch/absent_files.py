@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from dsregress.probe.border import faults
 from dsregress.probe.border.callees import value_in_frame
 from dsregress.programs.substitutes import synthetic_files
 from dsregress.programs.world import workplace
@@ -45,6 +46,12 @@ _PLACEHOLDER = re.compile(r"\$\{?\w+\}?|<[^/<>]+>|/?\bpath/to/[^/]+|\byour[-_][^
 
 #: Functions of ``os.path``, and methods of ``Path``, that ask for a file.
 _ASKS_FOR_A_FILE = ("exists", "isfile", "isdir", "is_file", "is_dir")
+
+#: Options that name what a program writes, or what it reads only if that is there.
+_OF_WHAT_IS_WRITTEN = re.compile(r"out|save|log|result|resume|cache|dump|export|write", re.IGNORECASE)
+
+#: Characters of a line: what it says to do must not be cut off.
+_ROOM = faults.SIGNATURE_LENGTH - len("CannotRun: ")
 
 _MAKE_UP = "give --synthetic-data for made-up rows"
 
@@ -76,8 +83,30 @@ def absent_file(error: BaseException, arguments: Sequence[str], source: str, run
                 advice = _advice(one)
                 if form is not None:
                     advice = f"{_MAKE_UP}, or {advice or 'put it there'}"
-                return AbsentFile(whole, f"{place_of(error)}: {_said(path, whole, advice)}", form)
+                return AbsentFile(whole, _line_about(place_of(error), path, whole, advice, arguments), form)
     return None
+
+
+def _line_about(place: str, path: str, whole: str, advice: str, arguments: Sequence[str]) -> str:
+    """Return the line about a missing path, with as many of the others as it has room for."""
+    others = _others_of_the_line(arguments, whole)
+    while others and len(line := f"{place}: {_said(path, whole, advice, others)}") > _ROOM:
+        others.pop()
+    return line if others else f"{place}: {_said(path, whole, advice)}"
+
+
+def _others_of_the_line(arguments: Sequence[str], found: str) -> list[str]:
+    """Return the further files of the program's own folder that its options name and that are not there, so that each does
+    not take a run. What it writes is none of them."""
+    others: dict[str, None] = {}
+    for before, word in zip(["", *arguments], arguments, strict=False):
+        name, equals, value = word.rpartition("=")
+        option = name if equals else before if before.startswith("-") else ""
+        whole = os.path.abspath(os.path.expanduser(value))
+        is_read = option and not _OF_WHAT_IS_WRITTEN.search(option) and value.endswith(_FILES) and "://" not in value
+        if is_read and whole != found and not os.path.exists(whole) and (inside := _in_the_copy(whole)) is not None:
+            others[inside] = None
+    return list(others)
 
 
 def without_files(path: str, error: BaseException, source: str) -> str:
@@ -182,7 +211,8 @@ def _advice(error: BaseException) -> str:
     return ""
 
 
-def _said(path: str, whole: str, advice: str) -> str:
+def _said(path: str, whole: str, advice: str, others: Sequence[str] = ()) -> str:
+    """Return what is said of a missing path, and of ``others`` of the folder in which the program is launched."""
     if (placeholder := _PLACEHOLDER.search(path)) is not None:
         return f"{placeholder[0]!r} stands for a path of yours: write it into the line or the settings that have it"
     if (inside := _in_the_copy(whole)) is not None:
@@ -190,8 +220,8 @@ def _said(path: str, whole: str, advice: str) -> str:
         model = known_model_of_folder(os.path.basename(folder)) if _OF_A_SKELETON.fullmatch(name) else None
         if model and not advice:
             return f"there is no {inside}: `skeleton {model} --out {folder}` makes one"
-        return f"there is no {inside} where the program is launched: " + (
-            advice or "put it there, or launch it in the folder that has it"
+        return f"there is no {' or '.join((inside, *others))} where the program is launched: " + (
+            advice or ("put them there" if others else "put it there, or launch it in the folder that has it")
         )
     if (inside := _inside(whole, os.path.expanduser("~"))) is not None:
         return f"there is no ~/{inside}, as a program's home is empty here: give the file by its whole path"
