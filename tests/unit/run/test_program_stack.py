@@ -357,6 +357,12 @@ def test_a_program_that_uses_no_deepspeed_is_measured_with_one_release(folder: P
     )
 
 
+def test_a_program_whose_other_package_is_compared_is_not_told_that_one_stack_is_measured(folder: Path) -> None:
+    (folder / "train.py").write_text("import torch\n")
+    (note,) = completed(folder, Choice(versions={"trl": "0.19.1,1.0.0"})).notes
+    assert re.fullmatch(r"it uses no deepspeed: each stack has deepspeed 0\.\d+\.\d+", note)
+
+
 @pytest.mark.parametrize(
     ("choice", "release"),
     [
