@@ -231,6 +231,24 @@ def test_defaults_that_changed_in_a_release_that_trains_wrong_are_named_where_no
     assert "Defaults that changed with it, and may be why: gradient_clipping (0.0, now 1.0)." in line.sentences
 
 
+@pytest.mark.parametrize(("own", "is_why"), [([5.0, 5.0, 5.0], False), ([3.0, 5.0, 5.0], True)])
+def test_an_optimizers_default_is_no_reason_for_a_loss_before_its_first_update(own: list[float], is_why: bool) -> None:
+    def training(version: str, losses: list[float], optim: str) -> Result:
+        made = synthetic.record(ranks=1)
+        made.ranks[0].numerics = Numerics(losses=list(losses), learning_rates=[[1e-3]] * 3)
+        return result(version, run=made, detail_sha256={"configuration": optim})
+
+    results = [training("0.15.0", [3.0] * 3, "adamw_torch"), training("0.16.0", own, "adamw_torch_fused")]
+    comparison = compare(
+        results,
+        results[0].cell.stack.id,
+        Thresholds(),
+        lambda one: Detail(configuration={"trainer.optim": one.detail_sha256["configuration"]}),
+    )
+    (line,) = report_view(report_context(comparison)).screen.sections[0].problems
+    assert ("may be why: optim" in line.sentences) is is_why
+
+
 def test_a_failure_is_said_as_it_was_whatever_its_words() -> None:
     failed = Failed("step", "ValueError: 3 shards; the baseline has 4, as the baseline does")
     (text,) = texts(screen(result("0.15.0"), result("0.16.0", outcome=failed)))
