@@ -348,6 +348,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     evidence: tuple[str, ...] = ()
     #: it was right when it was repeated, so no release that ran once is known to be free of it
     intermittent: bool = False
+    #: it differs before the optimizer's first update, and so by nothing that acts through updates alone
+    before_update: bool = False
 
     @property
     def text(self) -> Text:

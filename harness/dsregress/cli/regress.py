@@ -200,6 +200,8 @@ def regress_command(
         _print_disk(planned, settings, installer)
         return EXIT_OK
     with Progress() as progress:
+        for line in planned.stacks.notes:
+            progress.note(line)
         if planned.stacks.added:
             progress.note(
                 f"{planned.stacks.added} is measured too, as the configured baseline: --baseline names another"

@@ -67,7 +67,7 @@ def judge_feed(pair: Pair) -> FedJudgement:
     has_same_ids = all(own.ids == base.ids and own.labels == base.labels for own, base in _beside(differing))
     by_value = bool(argument) and has_same_ids and are_reordered(*zip(*beside, strict=True))
     if (own_ids == base_ids and all(own_ids) and is_reordered) or by_value:
-        return found._replace(sentence=message("the same rows in another order, from step {step} on", step=since))
+        return found._replace(sentence=_reordered(since))
     if (again := _fed_again(own, base, since)) is not None and not generates:
         return found._replace(sentence=again, is_worse=True)
     sentence = _other_tokens(differing)
@@ -148,6 +148,12 @@ def _other_order(own: Feed, base: Feed, since: int) -> Message:
         step=since,
         own=_listed(own.order),
         before=_listed(base.order),
+    )
+
+
+def _reordered(since: int) -> Message:
+    return message(
+        "the same rows in another order, from step {step} on, so that losses and norms are not compared", step=since
     )
 
 

@@ -6,7 +6,7 @@ All come before the first step, so that what differs later - losses, norms, memo
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from dsregress.compare.loss_pairs import finite_pairs
@@ -15,7 +15,7 @@ from dsregress.compare.renamed_tensors import same_tensors
 from dsregress.compare.result_pairs import Pair
 from dsregress.messages import Message, Text, message, name_list
 from dsregress.model import Finding
-from dsregress.probe.border.wire import BUFFER, Numerics
+from dsregress.probe.border.wire import BUFFER, LAST_ROW, Numerics
 
 #: Of the mean of bits: from 32 to 16 it is halved. Ranks may hold other shares of weights in two dtypes.
 BITS_TOLERANCE = 0.05
@@ -51,7 +51,8 @@ def judge_model(pair: Pair) -> list[Finding]:
         if (precision := _precision(mine, theirs)) is not None:
             found.append(_model_finding(pair, model, WEIGHT_PRECISION, own_bits, base_bits, precision))
         if begun := _begun_otherwise(mine, theirs, from_files=pair.result.cell.loads_kept_files):
-            found.append(_model_finding(pair, model, START_WEIGHTS, len(begun), len(theirs.start), _other_start(begun)))
+            other = _other_start(begun, mine.trained)
+            found.append(_model_finding(pair, model, START_WEIGHTS, len(begun), len(theirs.start), other))
         if (trained := _trained(mine, theirs)) is not None:
             own_count, base_count = (sum(_moving(one).values()) for one in (mine, theirs))
             found.append(_model_finding(pair, model, TRAINED_WEIGHTS, own_count, base_count, trained))
@@ -79,14 +80,18 @@ class _FirstWeights(NamedTuple):
 def _begun_otherwise(own: Numerics, base: Numerics, *, from_files: bool) -> list[_FirstWeights]:
     """Return the weights that begin otherwise. Those that are drawn at random differ by chance, the more the fewer they are;
     those that both read ``from_files`` of one release, by no more than rounding. A buffer counts only where what is trained
-    differs: it may be masked or not be used."""
+    differs: it may be masked or not be used. Likewise the last row of a tensor that does not differ as a whole: it may be
+    new, so drawn, whatever is read."""
     trains_alike = (own.losses, own.gradient_norms) == (base.losses, base.gradient_norms)
-    tolerated = (0.0, _OF_ROUNDING) if from_files else (_START_TOLERANCE, _OF_CHANCE)
-    return [
-        start
-        for start in _starts(own.start, base.start)
-        if _begin_apart(start, *tolerated) and not (trains_alike and start.name.startswith(BUFFER))
-    ]
+    drawn = (_START_TOLERANCE, _OF_CHANCE)
+    tolerated = (0.0, _OF_ROUNDING) if from_files else drawn
+    starts = list(_starts(own.start, base.start))
+    apart = [one for one in starts if not one.name.endswith(LAST_ROW) and _begin_apart(one, *tolerated)]
+    if trains_alike:
+        return [one for one in apart if not one.name.startswith(BUFFER)]
+    whole = {f"{one.name}{LAST_ROW}" for one in apart}
+    rows = (one for one in starts if one.name.endswith(LAST_ROW) and one.name not in whole)
+    return [*apart, *(one for one in rows if _begin_apart(one, *drawn))]
 
 
 def _starts(own: Mapping[str, Sequence[float]], base: Mapping[str, Sequence[float]]) -> Iterator[_FirstWeights]:
@@ -102,8 +107,9 @@ def _begin_apart(start: _FirstWeights, tolerance: float, of_chance: float) -> bo
     return abs(math.log(start.mean / start.before)) > max(tolerance, of_chance / math.sqrt(start.weights))
 
 
-def _other_start(begun: list[_FirstWeights]) -> Message:
-    most, rest = max(begun, key=lambda one: one.weights), len(begun) - 1
+def _other_start(begun: list[_FirstWeights], trained: Collection[str]) -> Message:
+    """Name the largest of what is trained, else of all: an adapter that is not loaded stands beside a model of its own."""
+    most, rest = max(begun, key=lambda one: (one.name in trained, one.weights)), len(begun) - 1
     if not rest:
         return message(
             "begins with other weights: {name} is {own:.3g} on average, was {before:.3g}",

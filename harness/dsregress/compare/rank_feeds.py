@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import starmap
 
 import msgspec
 
@@ -10,6 +11,9 @@ from dsregress.probe.border.wire import FedBatch, RunRecord
 
 #: How far two means of the same values may be apart, against the mean of their absolute values, and what counts as zero.
 _ROUNDING, _NEAR_ZERO = 0.01, 1e-9
+
+#: Steps whose data are fed once more before a pass is known to repeat another.
+_FEWEST_AGAIN = 2
 
 
 class Feed(msgspec.Struct, frozen=True):
@@ -30,7 +34,19 @@ class Feed(msgspec.Struct, frozen=True):
         """Return True if the second pass over the data set has the order of the first."""
         order = self.order
         period = len(set(order))
-        return 1 < period <= len(order) / 2 and order[:period] == order[period : 2 * period]
+        is_drawn_again = 1 < period <= len(order) / 2 and order[:period] == order[period : 2 * period]
+        return is_drawn_again or self._period > 0
+
+    @property
+    def _period(self) -> int:
+        """The steps after which the same data are fed again and again; 0 if they are not, or if too few steps are known.
+        What data loaders draw is known of the first steps alone, and what is fed of most."""
+        known = {step: one for step, one in self._firsts.items() if _has_values(one)}
+        for period in range(1, max(known, default=0) // 2 + 1):
+            again = [(one, known[step + period]) for step, one in known.items() if step + period in known]
+            if len(again) >= max(_FEWEST_AGAIN, period - 1) and all(starmap(_are_alike, again)):
+                return period
+        return 0
 
     @property
     def even_rows(self) -> int:
@@ -41,20 +57,26 @@ class Feed(msgspec.Struct, frozen=True):
     def first_fed_again(self, step: int) -> int | None:
         """Return the earlier step whose first micro-batch is that of a step once more; None if there is none, or if nothing
         is known of its values."""
+        again = self._firsts.get(step)
+        if again is None or not _has_values(again):
+            return None
+        return next((first for first, one in self._firsts.items() if first < step and _are_alike(one, again)), None)
+
+    @property
+    def _firsts(self) -> dict[int, FedBatch]:
+        """The first micro-batch of each step."""
         firsts: dict[int, FedBatch] = {}
         for batch in self.batches:
             firsts.setdefault(batch.step, batch)
-        again = firsts.get(step)
-        if again is None or not (again.values or (again.first_rows and all(row.ids for row in again.first_rows))):
-            return None
-        alike = (
-            first for first, one in firsts.items() if first < step and _what_is_known(one) == _what_is_known(again)
-        )
-        return next(alike, None)
+        return firsts
 
 
-def _what_is_known(batch: FedBatch) -> object:
-    return batch.rows, batch.first_rows, batch.values
+def _has_values(batch: FedBatch) -> bool:
+    return bool(batch.values or (batch.first_rows and all(row.ids for row in batch.first_rows)))
+
+
+def _are_alike(one: FedBatch, other: FedBatch) -> bool:
+    return (one.rows, one.first_rows, one.values) == (other.rows, other.first_rows, other.values)
 
 
 def feeds(record: RunRecord) -> tuple[Feed, ...]:

@@ -14,6 +14,9 @@ import msgspec
 
 from dsregress.compare.metrics import METRICS
 
+#: Stands among the families for what is trained after the optimizer's first update.
+AFTER_UPDATE = "numerics after an update"
+
 #: Values of a setting that is off, lower case. Releases spell it differently.
 _OFF = frozenset(("none", "null", "false", "no", "off", "0", "0.0", "", "[]", "{}"))
 
@@ -33,7 +36,10 @@ class _Effects(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     setting: tuple[_SettingEffect, ...]
 
     def __post_init__(self) -> None:
-        unknown = {one for named in self.families.values() for one in named} - {metric.family for metric in METRICS}
+        unknown = {one for named in self.families.values() for one in named} - {
+            AFTER_UPDATE,
+            *(metric.family for metric in METRICS),
+        }
         unknown |= {word for one in self.setting for word in one.reaches} - self.families.keys()
         if unknown:
             raise ValueError(f"neither a family of metrics nor a word for some: {', '.join(sorted(unknown))}")

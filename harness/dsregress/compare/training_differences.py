@@ -99,6 +99,9 @@ def _norm(quantities: Sequence[_Quantity], step: int) -> _StepDifference | None:
     return next((one for one in norms if one.step == step and one.tolerances > 1), None)
 
 
+#: The learning rates among the quantities: a setting of the optimizer moves the first one, too.
+_RATES = "learning rates"
+
 _TRAINS_OTHERWISE = message("training differs from the baseline")
 
 
@@ -131,6 +134,7 @@ def _training_finding(pair: Pair, model: str, mine: Numerics, base: Numerics) ->
         ),
         model=model,
         rank=0,
+        before_update=worst.names != _RATES and _first_step(worst) == 1,
         evidence=tuple(text_of_model(model, _values_text(one)) for one in quantities if any(one.own)),
     )
 
@@ -142,7 +146,7 @@ def _values_text(quantity: _Quantity) -> str:
 
 def _quantities(mine: Numerics, base: Numerics) -> Iterator[_Quantity]:
     """Yield what is compared, a cause before what follows from it in the same step."""
-    yield _Quantity(message("the learning rate"), "learning rates", _highest(mine), _highest(base), RATE_TOLERANCE, 0.0)
+    yield _Quantity(message("the learning rate"), _RATES, _highest(mine), _highest(base), RATE_TOLERANCE, 0.0)
     are_true = any(finite_pairs(mine.true_gradient_norms, base.true_gradient_norms))
     if are_true and not (mine.is_stepwise or base.is_stepwise):
         norms = mine.true_gradient_norms, base.true_gradient_norms

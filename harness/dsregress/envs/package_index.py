@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
@@ -16,6 +17,7 @@ from dsregress.envs import signatures
 from dsregress.envs.package_commands import PackageCommands, output_of
 from dsregress.envs.recipe import CpuBuilds, built_for_cpu
 from dsregress.errors import EnvironmentUnavailable, Offline, UsageError
+from dsregress.system.scratch_folders import scratch_folder
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -115,6 +117,27 @@ def upload_day(commands: PackageCommands, package: str, version: str) -> str:
     listed = tomllib.loads(done.stdout).get("packages", ()) if done.returncode == 0 else ()
     files = [file for one in listed for file in (*one.get("wheels", ()), *([one["sdist"]] if "sdist" in one else ()))]
     return min((file["upload-time"].date().isoformat() for file in files if "upload-time" in file), default="")
+
+
+def later_torch(commands: PackageCommands, requirements: Sequence[str], python: str) -> tuple[str, ...]:
+    """Return torch and the packages that it requires if ``requirements`` pin one that came after the last known day: only
+    such a one may have a build for the CPU. Empty otherwise."""
+    pinned = [one for line in requirements if (one := Requirement(line)).name == "torch"]
+    versions = [spec.version for one in pinned for spec in one.specifier if spec.operator in ("==", "===")]
+    if not versions or versions[0] in _query_releases(commands, "torch", ""):
+        return ()
+    return _required_by(commands, f"torch=={versions[0]}", python)
+
+
+@functools.lru_cache(maxsize=16)
+def _required_by(commands: PackageCommands, requirement: str, python: str) -> tuple[str, ...]:
+    """Return the names of a package and of all that it requires, as far as an index has them."""
+    with scratch_folder() as folder:
+        file = folder / "requirements.txt"
+        file.write_text(f"{requirement}\n", encoding="utf-8")
+        options = ("--universal", "--no-header", "--no-annotate", "--quiet", "--python", sys.executable)
+        done = commands.run_uv("pip", "compile", *options, "--python-version", python, str(file))
+    return tuple(Requirement(line).name for line in done.stdout.splitlines() if "==" in line)
 
 
 def declared_requirements(commands: PackageCommands, package: str, version: str) -> list[str] | None:

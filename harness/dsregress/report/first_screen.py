@@ -14,6 +14,7 @@ from dsregress.advisories.matching import known_packages
 from dsregress.advisories.shipped import read_advisories
 from dsregress.compare import ProblemKind
 from dsregress.compare.comparison import EVERYTHING
+from dsregress.compare.metrics import FED_DIFFERENCE
 from dsregress.compare.result_pairs import LIMIT
 from dsregress.messages import COMMA, SENTENCE, TO, Message, Text, joined, message, name_list, plural_message
 from dsregress.model import Passed, Skipped, is_measurement, split_workload
@@ -177,7 +178,7 @@ def _basis(context: ReportContext) -> Text:
         ran = message("{runs}, measured {days}", runs=ran, days=joined(TO, days))
     said = (joined(COMMA, (size, *common_text(comparison.stacks))), ran)
     sentences = [message("{sentence}.", sentence=one) for one in said]
-    of_programs = (*_programs(context), *_made_up(context), *_without_values(context))
+    of_programs = (*_programs(context), *_made_up(context), *_without_values(context), *_other_data(context))
     return joined(SENTENCE, (*sentences, *_skipped(context), *of_programs))
 
 
@@ -232,6 +233,14 @@ def _without_values(context: ReportContext) -> Iterator[Text]:
     devices = {one.device for one in given if workload_words.is_given_program(one.scenario)}
     if devices == {"sim"} and context.comparison.compared:
         yield message("Losses and gradients are not compared in sim: --device cpu --tiny does.")
+
+
+def _other_data(context: ReportContext) -> Iterator[Text]:
+    """Yield how the data of the first release differ that is fed other ones by no fault: losses may not be compared."""
+    comparison = context.comparison
+    fed = (one for one in comparison.findings if one.metric == FED_DIFFERENCE.name and one.kind == "changed")
+    for found in itertools.islice(fed, 1):
+        yield message("{release}: {finding}.", release=comparison.names[found.stack], finding=found.sentence)
 
 
 def _program(scenario: str, line: str, ranks: int) -> Text:

@@ -21,6 +21,7 @@ from dsregress.errors import UsageError
 from dsregress.model import AXES, Cell, Failed, Result, read_signature
 from dsregress.probe import launch_line, oldest_torch
 from dsregress.run import pipeline, program_stack
+from dsregress.run.cpu_torch import is_torch_for_here
 from dsregress.run.program_remedies import (
     Attempt,
     OfItsDay,
@@ -28,7 +29,7 @@ from dsregress.run.program_remedies import (
     remedy_of,
     without_what_cannot_be_had,
 )
-from dsregress.run.program_stack import is_torch_for_here, supported_release
+from dsregress.run.program_stack import supported_release
 from dsregress.run.refusals import fails_with_each
 from dsregress.run.releases_of_day import (
     day_of_last_commit,

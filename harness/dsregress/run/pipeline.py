@@ -29,6 +29,7 @@ from dsregress.run import (
     available_workloads,
     cell_matrix,
     checkout_stacks,
+    cpu_torch,
     explaining,
     interpreters,
     needed_packages,
@@ -278,7 +279,7 @@ def no_release_fits(added: Sequence[str], reason: str) -> NoReleaseFits:
 
 
 def _built(settings: Settings, choice: Choice, installer: Installer) -> stack_plans.StackPlan:
-    return stack_plans.plan_stacks(
+    planned = stack_plans.plan_stacks(
         stack_plans.ConfiguredStacks(
             table={package: spec for package, spec in settings.stack.items() if package not in choice.left_out},
             baseline=settings.baseline,
@@ -295,6 +296,7 @@ def _built(settings: Settings, choice: Choice, installer: Installer) -> stack_pl
         published=installer.published,
         locked=functools.partial(locking.locked_releases, stack_locks.locks_folder(settings)),
     )
+    return cpu_torch.with_torch_for_here(planned, choice.versions, settings, installer)
 
 
 def compare_results(results: Iterable[Result], baseline: str, settings: Settings, store: Store) -> compare.Comparison:

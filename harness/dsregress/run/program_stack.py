@@ -7,7 +7,6 @@ A program that uses no DeepSpeed is measured with one release of it, as the othe
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -18,13 +17,13 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from dsregress.config.settings import Settings
-from dsregress.envs import hardware
 from dsregress.envs.installer import Installer
 from dsregress.errors import HarnessError, UsageError
 from dsregress.model import AXES, NotInstalled, Stack
 from dsregress.probe import oldest_torch
 from dsregress.probe.launch_line import LaunchLine
 from dsregress.run import pipeline
+from dsregress.run.cpu_torch import is_torch_for_here
 from dsregress.run.needed_packages import ProgramNeeds, needs_of_program
 from dsregress.run.own_packages import OwnPackage
 from dsregress.run.pipeline import Choice
@@ -330,13 +329,6 @@ def _is_limited_above(declared: DeclaredRequirement) -> bool:
 
 def _without_build(release: str) -> str:
     return release.partition("+")[0]
-
-
-def is_torch_for_here(release: str, python: str, installer: Installer) -> bool:
-    """Return False for a torch that comes with gigabytes of CUDA packages, on a machine without a GPU."""
-    if sys.platform != "linux" or hardware.has_gpu():
-        return True
-    return "torch" in installer.cpu_builds([f"torch=={release}"], python).requirements
 
 
 def _added_text(found: Mapping[str, str], wanted: Mapping[str, DeclaredRequirement | None]) -> Iterator[str]:

@@ -28,10 +28,13 @@ class OneRelease(msgspec.Struct, frozen=True, kw_only=True):
     package: str
     release: str
     others: bool = False  #: the user named more of them
+    compares: bool = False  #: releases of another package
 
     @property
     def note(self) -> str:
-        """Say so, and how to compare releases."""
+        """Say so, and how to compare releases, unless some are compared."""
+        if self.compares:
+            return f"it uses no {self.package}: each stack has {self.package} {self.release}"
         which = f"with {self.package} {self.release}; --as-given measures each" if self.others else ""
         how = which or "--transformers A,B or --torch A,B compares releases"
         return f"it uses no {self.package}, so one stack is measured{'' if which else ';'} {how}"
@@ -49,11 +52,12 @@ def one_release(
     if named:
         is_used = not needs.files or uses_package(package, line, folder, needs.in_reach)
         return None if is_used else OneRelease(package=package, release=named[0], others=len(named) > 1)
+    is_varied = any(one not in AXES for one in base.axes)
     if not choice.stack and any(name in AXES for name in choice.versions):
         return None
     if uses_package(package, line, folder, needs.files):
         return None
-    return OneRelease(package=package, release=base.stacks[-1].versions[package])
+    return OneRelease(package=package, release=base.stacks[-1].versions[package], compares=is_varied)
 
 
 def _named_releases(package: str, choice: Choice, base: StackPlan) -> list[str]:

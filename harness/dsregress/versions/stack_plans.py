@@ -58,6 +58,7 @@ class StackPlan(msgspec.Struct, frozen=True, kw_only=True):
         ""  #: ``deepspeed 0.15.0``, the release that was not named and leads the others; empty if there is none
     )
     existing: tuple[Environment, ...] = ()  #: of those stacks that are existing interpreters
+    notes: tuple[str, ...] = ()  #: lines for the user about what was taken in place of something
 
 
 class ConfiguredStacks(msgspec.Struct, frozen=True, kw_only=True):

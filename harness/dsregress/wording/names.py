@@ -39,6 +39,8 @@ def stack_names(stacks: Sequence[Stack]) -> dict[str, str]:
     part that all of them share, which `common_text` returns."""
     pythons = {stack.python.partition("+")[0] for stack in stacks}  # what is installed in one is no reader's version
     axes = tuple(axis for axis in varied_axes(stacks) if axis != "python" or len(pythons) > 1)
+    if not axes and len(stacks) == 1 and (own := _package_of_label(stacks[0])) not in ("", "deepspeed"):
+        return {stacks[0].id: f"{own} {stacks[0].versions[own]}"}
     axes = axes or tuple(a for a in ("deepspeed",) if stacks and a in stacks[0].versions)
     names = {}
     labels = _labels(stacks)
@@ -100,6 +102,13 @@ def _labels(stacks: Sequence[Stack]) -> dict[str, str]:
         first, *more = stack.label.removeprefix(stack_label(named, "")).split(ADDED)
         labels[stack.id] = ADDED.join((first, *(one for one in more if one not in added)))
     return labels
+
+
+def _package_of_label(stack: Stack) -> str:
+    """Return the package whose release is a stack's label: it was to be compared. Empty if none is, or several are."""
+    text = stack.label.removeprefix(stack_label(stack.named, "")).partition(ADDED)[0]
+    own = [package for package, version in stack.versions.items() if version == text]
+    return own[0] if len(own) == 1 else ""
 
 
 def _common_name(stacks: Sequence[Stack]) -> str:

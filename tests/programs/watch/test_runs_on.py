@@ -123,10 +123,13 @@ def test_a_program_whose_files_another_line_goes_on_from_is_ended_once_it_has_sa
     passed(ran(folder, "cpu", 1, line, kept=tmp_path / "kept"))
 
 
+@pytest.mark.parametrize("before", ["", "torch.save(torch.nn.Linear(2, 2).state_dict(), 'base.pt')\n"])
 def test_a_program_whose_files_another_line_goes_on_from_comes_to_what_it_saves_last(
-    folder: Path, tmp_path: Path
+    folder: Path, tmp_path: Path, before: str
 ) -> None:
     line = _program(folder, "torch.save(model.state_dict(), 'last.pt')")
+    script = folder / "train.py"
+    script.write_text(f"import torch\n{before}{script.read_text()}")
     passed(ran(folder, "cpu", 1, line, kept=tmp_path / "kept"))
     assert list((tmp_path / "kept").rglob("last.pt"))
 

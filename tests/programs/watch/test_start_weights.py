@@ -8,6 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from dsregress.probe.border.wire import LAST_ROW  # noqa: E402
 from dsregress.programs.watch.start_weights import start_weights  # noqa: E402
 from tests.programs.cells import passed, ran  # noqa: E402
 
@@ -38,6 +39,17 @@ def test_buffers_of_floats_are_entries_of_their_own() -> None:
     model.register_buffer("unset", torch.full((8,), float("nan")))
     model.register_buffer("places", torch.arange(8))
     assert start_weights(model) == {"buffer scale": [2.0, 8]}
+
+
+def test_last_rows_of_a_vocabulary_are_entries_of_their_own() -> None:
+    model = torch.nn.Sequential(torch.nn.Embedding(3, 8), torch.nn.Linear(8, 3, bias=False), torch.nn.Linear(8, 8))
+    for weight in model.parameters():
+        torch.nn.init.constant_(weight, 1.0)
+    with torch.no_grad():
+        model[0].weight[-1] = 4.0
+        model[1].weight[-1] = 2.0
+    rows = {name: mean for name, mean in start_weights(model).items() if name.endswith(LAST_ROW)}
+    assert rows == {"*.weight (last row)": [3.0, 16]}
 
 
 def test_weights_without_values_are_left_out() -> None:

@@ -21,10 +21,13 @@ def run(
     ended: bool = False,
     loss: float = 3.0,
     line: str = "",
+    trained: dict[str, int] | None = None,
 ) -> Result:
     made = synthetic.record()
     for rank in made.ranks:
-        rank.numerics = Numerics(losses=[loss] * 3, learning_rates=[[1e-3]] * 3, start=start or {})
+        rank.numerics = Numerics(
+            losses=[loss] * 3, learning_rates=[[1e-3]] * 3, start=start or {}, trained=trained or {}
+        )
         rank.steps, rank.ended = steps, ended
     whole = result(version, run=made)
     parameters = {**whole.cell.parameters, "program": line}
@@ -53,6 +56,32 @@ def test_a_buffer_with_other_values_is_told_where_what_is_trained_differs(loss: 
     told = [text for text in messages(run("0.15.0", base), run("0.16.0", own, loss=loss)) if "begins with" in text]
     assert told == [text for text in told if "buffer scale is 0 on average, was 2" in text]
     assert bool(told) is (loss != 3.0)
+
+
+@pytest.mark.parametrize("loss", [3.0, 5.0])
+def test_an_added_row_that_begins_otherwise_is_told_where_what_is_trained_differs(loss: float) -> None:
+    base = {"emb.weight": [0.016, 64_000], "emb.weight (last row)": [0.016, 64]}
+    own = {"emb.weight": [0.0161, 64_000], "emb.weight (last row)": [0.0007, 64]}
+    told = [text for text in messages(run("0.15.0", base), run("0.16.0", own, loss=loss)) if "begins with" in text]
+    assert told == [text for text in told if "emb.weight (last row) is 0.0007 on average, was 0.016" in text]
+    assert bool(told) is (loss != 3.0)
+
+
+def test_what_is_trained_is_named_before_what_is_frozen() -> None:
+    """An adapter that is not loaded is the cause, however large the frozen weights are that differ by a draw."""
+    base = {"lora_A.weight": [0.5, 512], "patches.weight": [0.5, 9000]}
+    own = {"lora_A.weight": [0.1, 512], "patches.weight": [0.3, 9000]}
+    (told,) = messages(
+        run("0.15.0", base, trained={"lora_A.weight": 512}), run("0.16.0", own, trained={"lora_A.weight": 512})
+    )
+    assert "lora_A.weight is 0.1 on average, was 0.5, and 1 more differ" in told
+
+
+def test_the_last_row_of_a_tensor_that_differs_as_a_whole_is_no_second_difference() -> None:
+    base = {"emb.weight": [0.5, 64_000], "emb.weight (last row)": [0.5, 64]}
+    own = {"emb.weight": [0.02, 64_000], "emb.weight (last row)": [0.02, 64]}
+    (told,) = (text for text in messages(run("0.15.0", base), run("0.16.0", own, loss=5.0)) if "begins with" in text)
+    assert "more differ" not in told
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dsregress.compare.metrics import BY_NAME
-from dsregress.compare.setting_effects import reached_families, read_effects
+from dsregress.compare.setting_effects import AFTER_UPDATE, reached_families, read_effects
 
 OFFLOAD = "deepspeed.zero_config.offload_optimizer"
 TIME = "step time"
@@ -29,6 +29,8 @@ MEMORY, TRAINING, SAVED = (
         ("trainer.num_of_sequences", None, 1024, MEMORY, {}),
         ("trainer.warmup_ratio", 0.1, 0.0, SAVED, {}),
         ("trainer.logging_steps", 10, 500, TRAINING, {}),
+        ("trainer.optim", "adamw_torch_fused", "adamw_torch", TRAINING, {}),
+        ("optimizer.eps", 1e-6, 1e-8, TRAINING, {}),
         ("trainer.packing_strategy", "ffd", "bfd", TRAINING, {"trainer.packing": False}),
         ("trainer.packing_strategy", "ffd", "bfd", TRAINING, {}),
         ("deepspeed.zero_config.overlap_comm", True, False, TRAINING, {"deepspeed.zero_config.stage": 0}),
@@ -50,7 +52,8 @@ def test_a_setting_that_is_off_idle_or_of_another_kind_moves_nothing(
         ("trainer.packing_strategy", "ffd", "bfd", TRAINING, {"trainer.packing": True}),
         ("critic: deepspeed.zero_config.overlap_comm", True, False, MEMORY, {"critic: deepspeed.zero_config.stage": 2}),
         ("trainer.save_only_model", True, False, SAVED, {}),
-        ("optimizer.eps", 1e-6, 1e-8, TRAINING, {}),
+        ("optimizer.eps", 1e-6, 1e-8, AFTER_UPDATE, {}),
+        ("trainer.optim", "adamw_torch_fused", "adamw_torch", AFTER_UPDATE, {}),
     ],
 )
 def test_a_setting_in_use_moves_what_the_table_says(

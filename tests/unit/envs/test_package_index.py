@@ -223,6 +223,23 @@ def test_as_of_a_day_what_the_probe_needs_may_be_newer(wheels: Path, tmp_path: P
     assert output.read_text().split() == ["pytest-benchmark==5.0"]
 
 
+def test_as_of_a_day_a_later_torch_is_resolved_with_what_it_requires(wheels: Path, tmp_path: Path) -> None:
+    """The nearest torch with a build for the CPU may be a later one; what torch does not require stays of the day."""
+    tiny_packages.wheel(wheels, "torch", "2.7")
+    tiny_packages.wheel(wheels, "torch", "2.13", requires=("sympy>=1.13",))
+    tiny_packages.wheel(wheels, "sympy", "1.13")
+    days = {"torch-2.7": "2025-01-01", "torch-2.13": "2026-01-01", "sympy-1.13": "2026-01-01"}
+    days |= {"mine-1.0": "2025-01-01", "mine-2.0": "2026-01-01"}
+    source, output = tmp_path / "in.txt", tmp_path / "out.txt"
+    with http_indexes.served(wheels, days) as index:
+        installer = user_of(index.url, tmp_path, as_of="2025-02-20")
+        source.write_text("torch===2.13\nmine\n")
+        assert installer.compile(source, output, PYTHON) is None
+        assert output.read_text().split() == ["mine==1.0", "sympy==1.13", "torch==2.13"]
+        source.write_text("torch===2.7\nsympy\n")
+        assert installer.compile(source, output, PYTHON) is not None
+
+
 # --- builds for the CPU -----------------------------------------------------------------------------------------------
 
 LOCK = ("torch==9.9.0", "torchvision==9.9.1", "mine==1.0")

@@ -11,7 +11,7 @@ from dsregress.compare import Thresholds, compare
 from dsregress.model import Failed, Result, TimedOut
 from dsregress.probe.border.failed_calls import refused_by
 from dsregress.probe.border.processor_faults import OF_PROCESSORS
-from dsregress.probe.border.wire import Detail, Numerics, RunRecord
+from dsregress.probe.border.wire import Detail, FedBatch, Numerics, RunRecord
 from dsregress.report.context import report_context
 from dsregress.report.first_screen import FirstScreen
 from dsregress.report.report_view import report_view
@@ -231,6 +231,24 @@ def test_defaults_that_changed_in_a_release_that_trains_wrong_are_named_where_no
     assert "Defaults that changed with it, and may be why: gradient_clipping (0.0, now 1.0)." in line.sentences
 
 
+@pytest.mark.parametrize(("own", "is_why"), [([5.0, 5.0, 5.0], False), ([3.0, 5.0, 5.0], True)])
+def test_an_optimizers_default_is_no_reason_for_a_loss_before_its_first_update(own: list[float], is_why: bool) -> None:
+    def training(version: str, losses: list[float], optim: str) -> Result:
+        made = synthetic.record(ranks=1)
+        made.ranks[0].numerics = Numerics(losses=list(losses), learning_rates=[[1e-3]] * 3)
+        return result(version, run=made, detail_sha256={"configuration": optim})
+
+    results = [training("0.15.0", [3.0] * 3, "adamw_torch"), training("0.16.0", own, "adamw_torch_fused")]
+    comparison = compare(
+        results,
+        results[0].cell.stack.id,
+        Thresholds(),
+        lambda one: Detail(configuration={"trainer.optim": one.detail_sha256["configuration"]}),
+    )
+    (line,) = report_view(report_context(comparison)).screen.sections[0].problems
+    assert ("may be why: optim" in line.sentences) is is_why
+
+
 def test_a_failure_is_said_as_it_was_whatever_its_words() -> None:
     failed = Failed("step", "ValueError: 3 shards; the baseline has 4, as the baseline does")
     (text,) = texts(screen(result("0.15.0"), result("0.16.0", outcome=failed)))
@@ -431,6 +449,21 @@ def program(version: str, device: str, *, tiny: bool = False, mib: int = 0) -> R
     one = result(version, scenario="train-3f9a1c", variant="base", device=device, run=held(mib))
     one.cell.parameters.update(program="python train.py", world_size=1, tiny=tiny)
     return one
+
+
+def test_losses_that_are_not_compared_since_the_data_are_other_ones_are_said_where_nothing_is_worse() -> None:
+    def fed(version: str, *rows: float) -> Result:
+        made = synthetic.record(ranks=1)
+        made.ranks[0].numerics = Numerics(losses=[rows[0]] * 3, learning_rates=[[1e-3]] * 3)
+        made.ranks[0].fed = [
+            FedBatch(step=step, rows=1, length=0, values={"0": [[one, one]]}) for step, one in enumerate(rows, 1)
+        ]
+        return result(version, run=made)
+
+    seen = screen(fed("0.15.0", 1.0, 2.0, 3.0), fed("0.16.0", 3.0, 1.0, 2.0))
+    assert (seen.headline, seen.sections) == ("Nothing is worse than the baseline", ())
+    said = "0.16.0: the same rows in another order, from step 1 on, so that losses and norms are not compared."
+    assert said in seen.basis
 
 
 def test_what_a_simulation_does_not_compare_is_said_with_how_to() -> None:

@@ -17,7 +17,7 @@ from dsregress.envs.recipe import CpuBuilds
 from dsregress.errors import UsageError
 from dsregress.model import Failed, NotInstalled
 from dsregress.probe import launch_line
-from dsregress.run import pipeline, program_stack
+from dsregress.run import cpu_torch, pipeline, program_stack
 from dsregress.run.pipeline import Choice
 from dsregress.run.project_requirements import AddressedRequirement
 from dsregress.run.releases_of_day import OfCommit
@@ -328,15 +328,15 @@ def test_a_range_takes_the_newest_release_inside_unless_the_default_is(
 
 def test_a_torch_without_a_build_for_the_cpu_is_not_taken(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     requires(folder, "torch==2.9.0")
-    monkeypatch.setattr(program_stack.sys, "platform", "linux")
-    monkeypatch.setattr(program_stack.hardware, "has_gpu", lambda: False)
+    monkeypatch.setattr(cpu_torch.sys, "platform", "linux")
+    monkeypatch.setattr(cpu_torch.hardware, "has_gpu", lambda: False)
     found = completed(folder)
     assert "torch" not in found.choice.versions
     assert found.notes[0] == (
         "no index that can be reached has torch 2.9.0 (requirements.txt) for the CPU: torch 2.13.0 is taken; "
         "--torch 2.9.0 installs its CUDA packages, too"
     )
-    monkeypatch.setattr(program_stack.hardware, "has_gpu", lambda: True)
+    monkeypatch.setattr(cpu_torch.hardware, "has_gpu", lambda: True)
     assert completed(folder).choice.versions["torch"] == "2.9.0"
 
 
@@ -371,6 +371,12 @@ def test_a_program_that_uses_no_deepspeed_is_measured_with_one_release(folder: P
     assert found.notes == (
         "it uses no deepspeed, so one stack is measured; --transformers A,B or --torch A,B compares releases",
     )
+
+
+def test_a_program_whose_other_package_is_compared_is_not_told_that_one_stack_is_measured(folder: Path) -> None:
+    (folder / "train.py").write_text("import torch\n")
+    (note,) = completed(folder, Choice(versions={"trl": "0.19.1,1.0.0"})).notes
+    assert re.fullmatch(r"it uses no deepspeed: each stack has deepspeed 0\.\d+\.\d+", note)
 
 
 @pytest.mark.parametrize(

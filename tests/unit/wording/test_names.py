@@ -47,3 +47,9 @@ def test_no_stacks_have_nothing_in_common() -> None:
 def test_memory_that_ended_a_run_in_a_phase_that_is_not_known_names_none() -> None:
     assert outcome_text(OutOfMemory(phase="backward")) == "out of memory in backward"
     assert outcome_text(OutOfMemory(phase="", detail="Ray killed it")) == "out of memory"
+
+
+def test_a_stack_that_is_alone_is_named_with_the_package_that_was_to_be_compared() -> None:
+    versions = {"torch": "2.13.0", "transformers": "4.57.6", "deepspeed": "0.19.8"}
+    assert names(Stack(python="3.11", versions=versions, label="4.57.6")) == ["transformers 4.57.6"]
+    assert names(Stack(python="3.11", versions=versions, label="0.19.8")) == ["0.19.8"]

@@ -130,6 +130,9 @@ NO_NUMBER = 1e300
 #: Before the name of a buffer where those of weights stand, too.
 BUFFER = "buffer "
 
+#: After the name of an embedding where its last row stands alone: what a job adds to a vocabulary is there.
+LAST_ROW = " (last row)"
+
 
 @dataclasses.dataclass(slots=True)
 class Numerics:
@@ -149,7 +152,8 @@ class Numerics:
     #: tensors that may get a gradient, alike but for the numbers in their names -> how many weights; of programs
     trained: dict[str, int] = dataclasses.field(default_factory=dict)
     #: of the weights with which it trains first, mean of the absolute values and number, by names without numbers; likewise
-    #: of its buffers of floats, by names that begin with `BUFFER`
+    #: of its buffers of floats, by names that begin with `BUFFER`, and of the last row of each embedding, by names that end
+    #: with `LAST_ROW`
     start: dict[str, list[float]] = dataclasses.field(default_factory=dict)
     still: list[str] = dataclasses.field(
         default_factory=list

@@ -78,7 +78,7 @@ class Measuring:
     """A `step_watch.Listener`. ``record`` and ``detail`` are complete once ``measured`` was called: at the end of the
     program's step ``warmup_steps + 1``, or of the next one if host work is counted too. With ``runs_on``, the program then
     goes on for a few steps, so that what it does last is seen: it may save, evaluate, crash or hang; with ``until_saved``
-    only if it has saved nothing before."""
+    only if it has saved nothing since its first step: a base model that it saves before is no checkpoint."""
 
     def __init__(
         self,
@@ -92,6 +92,7 @@ class Measuring:
         until_saved: bool = False,
     ) -> None:
         self._runs_on, self._until_saved = runs_on, until_saved
+        self._has_saved_trained = False
         self._last: tuple[int, float] | None = None  #: the step and the time at which a program that runs on is ended
         self._simulated, self._warmup_steps = rank.is_simulated, warmup_steps
         self._announce, self._keep, self._measured = rank.announce, rank.keep, rank.measured
@@ -254,6 +255,7 @@ class Measuring:
             self._enter(phase, engine, announced=not failed)  # else a program that ends by it would seem to end here
 
     def saves(self, what: object, file: object) -> None:
+        self._has_saved_trained = self._has_saved_trained or self._steps > 0
         if self._timed is None:
             self._saved.add(what, file)
         if self._last is not None:
@@ -426,7 +428,7 @@ class Measuring:
         self.record.saved = self._saved.listed()
         self._keep_files()
         self._announce("step")
-        if self._runs_on and not (self._until_saved and self.record.saved):
+        if self._runs_on and not (self._until_saved and self._has_saved_trained):
             self._last = self._steps + FURTHER_STEPS, time.monotonic() + FURTHER_S
             self._walk.phases = _unwatched
             self._keep()
