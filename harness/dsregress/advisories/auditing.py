@@ -60,9 +60,8 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
 
     total: int  #: advisories that were put to it
     concerned: tuple[Matched, ...]  #: faults, and defaults that changed
-    for_all: Mapping[
-        str, str
-    ]  #: package -> release that ends several of these at once, for which different ones are named
+    #: package -> release that ends several of these at once, for which different ones are named
+    for_all: Mapping[str, str]
     arising: tuple[Arising, ...]  #: would concern the job with a remedy of these
     notes: tuple[Matched, ...]  #: concern it, and are neither wrong nor a cost
     costs: tuple[Matched, ...]

@@ -118,9 +118,8 @@ class RemedyChoice:
         are named for them: the nearest newer one, or else the nearest older one, that brings the job no grave fault."""
         found = [one for one in found if is_grave(one.advisory)]
         together: dict[str, str] = {}
-        for package in {
-            each.package: None for one in found for each in one.remedies if each.package in self._job.versions
-        }:
+        packages = dict.fromkeys(each.package for one in found for each in one.remedies)
+        for package in (one for one in packages if one in self._job.versions):
             named = [[each for each in one.remedies if each.package == package] for one in found]
             ended = [one.advisory for one, remedies in zip(found, named, strict=True) if remedies]
             if len({remedies[0].version for remedies in named if remedies}) > 1:

@@ -256,8 +256,6 @@ def note_unlisted(versions: Mapping[str, str], packages: Collection[str]) -> Non
     for name in sorted(packages & versions.keys()):
         for release in unlisted_releases(read_advisories(), versions, [name]):
             newest = committed_releases(name)[-1]
+            newer = f"newer than all that are known here, up to {newest}"
             is_newer = parsed(versions[name]) > parsed(newest)
-            rest = (
-                f"newer than all that are known here, up to {newest}" if is_newer else "no release that is known here"
-            )
-            print_note(f"{release} is {rest}")
+            print_note(f"{release} is {newer if is_newer else 'no release that is known here'}")

@@ -93,9 +93,7 @@ class TraceFrame(msgspec.Struct, frozen=True):
 class Crash(msgspec.Struct, frozen=True, kw_only=True):
     """One error of a log."""
 
-    error: (
-        str  #: the error's class, without its module; empty if the log has only a message of the allocator, or an `end`
-    )
+    error: str  #: its class, without its module; empty if the log has only a message of the allocator, or an `end`
     message: str  #: the text after the class, without what changes from run to run
     memory: MemoryMessage | None
     frames: tuple[TraceFrame, ...]  #: outermost first, without the standard library's

@@ -41,9 +41,7 @@ def matching_advisories(
     for one in (each for each in advisories if not each.withdrawn):
         matched = match_advisory(one, job)
         may_be = any(is_raised(crash, error, one, job) for error in one.raises)
-        if (
-            crash.memory is not None or crash.end is not None
-        ):  # which has many causes: nothing that was not run is named
+        if crash.memory is not None or crash.end is not None:  # of many causes: nothing that was not run is named
             explains = _explains(one, crash) and matched.match is Match.CONCERNED
             if (may_be and matched.match in (Match.CONCERNED, Match.DEPENDS)) or explains:
                 found.append(matched)

@@ -20,9 +20,16 @@ _FIELD = re.compile(r"(\w{1,40})(?:\(\w{1,8}\))?=(\w{1,40})")
 _WAITED_FOR_PEER = re.compile(r"Timed out waiting (?P<milliseconds>\d{1,12})ms for (?P<operation>\w{1,20}) operation")
 _HEARTBEAT = re.compile(r"heartbeat monitor timed out", re.IGNORECASE)
 
-#: Signals of a fault in compiled code, and the words of the system for them, which faulthandler and shells write.
-_OF_FAULTS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL)
-_FATAL = "|".join((signal.strsignal(one) or one.name).replace(" ", "[ -]") for one in _OF_FAULTS)
+#: Words of faulthandler and of Linux's shells -> the signal. A machine that only reads the log may have other words.
+_WORDS = {
+    "segmentation fault": signal.SIGSEGV,
+    "bus error": signal.SIGBUS,
+    "aborted": signal.SIGABRT,
+    "floating point exception": signal.SIGFPE,
+    "illegal instruction": signal.SIGILL,
+    "killed": signal.SIGKILL,
+}
+_FATAL = "|".join(words.capitalize().replace(" ", "[ -]") for words in _WORDS if words != "killed")
 _FATAL_ERROR = re.compile(rf"Fatal Python error: (?P<what>{_FATAL})")
 _ENDED = r"(?:\s+\(core dumped\)|\s+\S*python\S*\s|\s*$)"
 _OF_SHELL = re.compile(rf"(?:^|[\s:])(?P<what>{_FATAL}|Killed){_ENDED}", re.MULTILINE)
@@ -102,8 +109,7 @@ def _by_name(name: str) -> signal.Signals | None:
 
 
 def _by_words(words: str) -> signal.Signals | None:
-    words = words.replace("-", " ").casefold()
-    return next((one for one in signal.Signals if (signal.strsignal(one) or "").casefold() == words), None)
+    return _WORDS.get(words.replace("-", " ").lower())
 
 
 def _by_number(number: int) -> signal.Signals | None:
