@@ -131,6 +131,13 @@ def ends(session: nox.Session) -> None:
 
 
 @nox.session
+def seeded_faults(session: nox.Session) -> None:
+    """Every seeded fault in every kind of training, of which the tests take one; after --, options of pytest."""
+    install(session, "tests")
+    pytest(session, "tests/functional/every_seeded_fault.py", *session.posargs)
+
+
+@nox.session
 def lint(session: nox.Session) -> None:
     """Style (ruff), the direction of imports (import-linter), workflows (zizmor, actionlint if there), files for GitHub
     (their schemas)."""

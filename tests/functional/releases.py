@@ -28,13 +28,13 @@ def cells(report: dict[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
     return {(versions[cell["stack"]], cell["variant"]): cell for cell in report["cells"]}
 
 
-def assert_passes(python: str, *selected: str) -> str:
+def assert_passes(python: str, *selected: str, limit_s: float = LIMIT_S) -> str:
     """Tests of ours pass in an environment, with nothing there but what measured processes have; what pytest says."""
     ran = ending.run(
         [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *selected],
         cwd=ROOT,
         env=variables.child_environment({"OMP_NUM_THREADS": "1"}),
-        limit_s=LIMIT_S,
+        limit_s=limit_s,
     )
     assert ran.returncode == 0, ran.stdout[-6000:] + ran.stderr[-2000:]
     assert " passed" in ran.stdout

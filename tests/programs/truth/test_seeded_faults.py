@@ -56,7 +56,14 @@ def judged(numerics: Numerics) -> Seen:
     return Seen("loss" if truth.worst(numerics) > 1 else "", "")
 
 
-@pytest.mark.parametrize("fault", [one for one in seeded_faults.faults() if one.kind], ids=lambda one: one.key)
+_OF_EACH = seeded_faults.one_of_each()
+
+
+def _marked(fault: Fault) -> object:
+    return pytest.param(fault, id=fault.key, marks=() if fault in _OF_EACH else pytest.mark.nightly)
+
+
+@pytest.mark.parametrize("fault", [_marked(one) for one in seeded_faults.faults() if one.kind])
 def test_a_seeded_fault_is_found_and_named_unless_it_is_known_to_be_missed(
     fault: Fault, folder: Path, golden: Golden
 ) -> None:

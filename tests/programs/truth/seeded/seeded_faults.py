@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import fcntl
+import itertools
 import json
 import re
 import sys
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -88,6 +90,18 @@ def faults() -> list[Fault]:
         for table in tables
         for kind in table["kinds"] or [""]
     ]
+
+
+def one_of_each() -> list[Fault]:
+    """Return each fault that is seeded in one kind of training: the one that fewest of those before it have."""
+    taken: Counter[str] = Counter()
+    chosen = []
+    for _, alike in itertools.groupby(
+        (one for one in faults() if one.kind), lambda one: (one.of, one.seeded, one.first)
+    ):
+        chosen.append(min(alike, key=lambda one: taken[one.kind]))
+        taken[chosen[-1].kind] += 1
+    return chosen
 
 
 def seen() -> dict[str, Seen]:
