@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.functional.releases import AFTER, BEFORE, FAULTY, assert_passes
+from tests.paths import ROOT
 
 #: The newest release with a committed lock.
 NEWEST = "0.19.8"
@@ -15,13 +16,13 @@ NEWEST = "0.19.8"
 #: Beside the default, where transformers has crashes that are shown in both modes.
 TRANSFORMERS_4 = ("--stack", "transformers-4")
 
-#: What takes minutes each; the rest takes seconds a folder.
+#: Folders and files that take minutes each; the rest takes seconds a folder. Each is run by itself, on any worker.
 LONG = (
     "tests/probe/frameworks",
     "tests/probe/oracles",
     "tests/programs/launch",
     "tests/programs/substitutes",
-    "tests/programs/truth",
+    *(f"tests/programs/truth/{file.name}" for file in sorted((ROOT / "tests/programs/truth").glob("test_*.py"))),
     "tests/programs/watch",
     "tests/programs/world",
     "tests/vgpu/sim",
@@ -34,9 +35,9 @@ ALL_ELSE = ("tests/probe", "tests/programs", "tests/vgpu", "tests/skeletons")
 NEEDS_NO_ENVIRONMENT = "tests/skeletons/test_files.py"
 
 
-@pytest.mark.parametrize("folder", LONG)
-def test_a_folder_of_it_in_the_release_that_has_the_fault(python_of: Callable[..., str], folder: str) -> None:
-    assert_passes(python_of(FAULTY), folder, "-m", "not nightly")
+@pytest.mark.parametrize("part", LONG)
+def test_a_part_of_it_in_the_release_that_has_the_fault(python_of: Callable[..., str], part: str) -> None:
+    assert_passes(python_of(FAULTY), part, "-m", "not nightly")
 
 
 def test_trainers_fail_in_both_modes_alike_with_transformers_4_too(python_of: Callable[..., str]) -> None:
