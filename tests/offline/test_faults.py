@@ -106,6 +106,7 @@ def test_memory_that_is_not_let_go_is_a_regression_in_its_phase(report: Report) 
         "interval": None,
         "evidence": [],
         "intermittent": False,
+        "before_update": False,
         "headline": True,
     }
 
