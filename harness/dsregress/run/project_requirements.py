@@ -7,7 +7,6 @@ from __future__ import annotations
 import ast
 import configparser
 import re
-import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,6 +16,7 @@ from packaging.utils import canonicalize_name
 
 from dsregress.config.toml_text import parsed_toml
 from dsregress.probe.border.untrusted import MOST_FILE_BYTES, read_regular
+from dsregress.versions.install_lines import requirements_of_call
 
 #: A project's file lies in the folder of the program, or in at most so many above it.
 _MOST_ABOVE = 4
@@ -55,11 +55,6 @@ _OF_GIT = re.compile(r"(?:([\w.-]+)(?:\[[\w,]*\])?\s*@\s*)?git\+\w+://([^\s#'\",
 
 #: ``transformers = { git = "https://github.com/owner/transformers" }`` of poetry and uv.
 _OF_TOML = re.compile(r"""^\s*["']?([\w.-]+)["']?\s*=\s*\{[^}\n]*\bgit\s*=\s*["']([^"']+)["']""", re.MULTILINE)
-
-#: pip's options that take a value.
-_WITH_VALUE = frozenset(
-    ("-i", "-f", "-e", "-t", "-c", "-r", "--index-url", "--extra-index-url", "--find-links", "--target")
-)
 
 
 class DeclaredRequirement(NamedTuple):
@@ -203,14 +198,9 @@ def _installed_texts(folder: Path) -> Iterator[tuple[str, str]]:
     files = [file for name in _OF_INSTALLING for file in sorted(folder.glob(name))]
     for file in files[:_MOST_FILES]:
         for line in _PIP_LINE.findall(project_text(file).replace("\\\n", " ")):
-            try:
-                words = shlex.split(line)
-            except ValueError:
-                words = line.split()
-            for before, word in zip(["", *words[:-1]], words, strict=True):
-                if word.startswith("-") or before in _WITH_VALUE or "/" in word:
-                    continue
-                yield file.name, re.split(r"[=<>~!]", word)[0] if word.startswith("torch") else word
+            for word in requirements_of_call(line):
+                if not word.startswith("-r ") and "/" not in word:
+                    yield file.name, re.split(r"[=<>~!]", word)[0] if word.startswith("torch") else word
 
 
 def _locked_texts(folder: Path) -> Iterator[tuple[str, str]]:

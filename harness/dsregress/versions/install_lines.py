@@ -12,6 +12,9 @@ _INSTALLS = re.compile(
 )
 _SEPARATOR = re.compile(r"&&|\|\||;|\|")
 _CONTINUED = re.compile(r"\\\s*\n")
+#: Lines of a comment, which end no line that goes on, and the rest of a line behind its command or its pin.
+_COMMENT_LINES = re.compile(r"^[ \t]*#.*\n", re.MULTILINE)
+_COMMENT = re.compile(r"(?:^|(?<=\s))#.*")
 
 #: ``ARG NAME=VALUE``, ``ENV NAME=VALUE``, ``export NAME=VALUE``
 _VARIABLE = re.compile(r"""^\s*(?:(?:ARG|ENV|export)\s+)?(?P<name>[A-Za-z_]\w*)=["']?(?P<value>[\w.+-]+)["']?\s*$""")
@@ -29,16 +32,19 @@ _OF_FILE = ("-r", "--requirement")
 def installed_lines(text: str) -> list[str] | None:
     """Return what the ``pip install`` lines of a text install, a later one in place of an earlier one; None if it has none.
     What a variable without a value here decides is not pinned."""
-    lines = [line.strip() for line in _CONTINUED.sub(" ", text).splitlines()]
-    commands = [part.strip() for line in lines if not line.startswith("#") for part in _SEPARATOR.split(line)]
+    whole = _CONTINUED.sub(" ", _COMMENT_LINES.sub("", text))
+    lines = [_COMMENT.sub("", line).strip() for line in whole.splitlines()]
+    commands = [part.strip() for line in lines for part in _SEPARATOR.split(line)]
     found = [match["words"] for part in commands if (match := _INSTALLS.match(part))]
     if not found:
         return None
     variables = {match["name"]: match["value"] for line in lines if (match := _VARIABLE.match(line))}
     kept: dict[str, str] = {}
     for words in found:
-        for line in _requirements(_expanded(words, variables)):
-            kept[re.split(r"[\s\[=<>!~@;$]", line, maxsplit=1)[0].lower() if not line.startswith("-r") else line] = line
+        for word in requirements_of_call(_expanded(words, variables)):
+            name = re.split(r"[\s\[=<>!~@;$]", word, maxsplit=1)[0]
+            is_file = word.startswith(_OF_FILE)
+            kept[word if is_file else name.lower()] = name if "$" in word and not is_file else word
     return list(kept.values())
 
 
@@ -46,20 +52,16 @@ def _expanded(words: str, variables: Mapping[str, str]) -> str:
     return _USED.sub(lambda match: variables.get(match["name"], match["default"] or match[0]), words)
 
 
-def _requirements(words: str) -> Iterator[str]:
-    """Yield the requirements among the words of a call of pip."""
+def requirements_of_call(words: str) -> Iterator[str]:
+    """Yield the requirements among the words after ``pip install``, and ``-r FILE`` for each file of them."""
     try:
         rest = iter(shlex.split(words, comments=True))
     except ValueError:  # a quote that is not closed
-        return
+        rest = iter(words.split())
     for word in rest:
         if word in _OF_FILE:
             yield f"-r {next(rest, '')}"
         elif word in _WITH_VALUE:
             next(rest, None)
-        elif word.startswith("-") or not re.match(r"[A-Za-z0-9]", word) or re.search(r"[/\\]", word.partition("@")[0]):
-            continue  # an option, or a file or folder
-        elif "$" in word:
-            yield re.split(r"[\[=<>!~@;$]", word, maxsplit=1)[0]
-        else:
-            yield word
+        elif re.match(r"[A-Za-z0-9]", word) and not re.search(r"[/\\]", word.partition("@")[0]):
+            yield word  # and no option, file or folder

@@ -31,11 +31,24 @@ def test_a_dockerfile_pins_what_its_last_lines_install() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["deepspeed==0.16.4\n# then pip install -e .\n", "torch==2.8.0 ; python_version < '3.13'\n", "", "pip==24.0\n"],
+    [
+        "deepspeed==0.16.4\nflash-attn==2.7.4  # pip install flash-attn --no-build-isolation\n",
+        "deepspeed==0.16.4\n# then pip install -e .\n",
+        "torch==2.8.0 ; python_version < '3.13'\n",
+        "",
+        "pip==24.0\n",
+    ],
 )
 def test_a_requirements_file_installs_nothing_itself(text: str) -> None:
     assert installed_lines(text) is None
     assert as_requirements(text) == text
+
+
+def test_a_comment_ends_no_command_that_goes_on() -> None:
+    assert installed_lines("RUN pip install trl==0.19.0 \\\n  # for adapters\n  peft==0.14.0 # pinned\n") == [
+        "trl==0.19.0",
+        "peft==0.14.0",
+    ]
 
 
 def test_a_line_of_a_notebook_or_a_shell() -> None:
