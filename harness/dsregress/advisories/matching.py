@@ -69,11 +69,9 @@ def match_advisories(advisories: Iterable[Advisory], job: KnownJob) -> tuple[Mat
 
 def match_advisory(advisory: Advisory, job: KnownJob) -> Matched:
     """Return the answer of one advisory for a job."""
-    whole = _Part()
-    for condition in advisory.conditions:  # a report asks a million times: what is decided is asked no further
-        whole.add(_fact_part(condition, job))
-        if whole.free:
-            return Matched(advisory=advisory, match=Match.FREE)
+    whole = _facts_part(advisory, job)
+    if whole.free:
+        return Matched(advisory=advisory, match=Match.FREE)
     ranges = [_release_part(one.package, one.affected, one.unaffected, job) for one in advisory.ranges]
     whole.add(_any_of(ranges))
     for partner in advisory.partners:
@@ -101,9 +99,7 @@ def is_newly_matched(one: Matched, before: Mapping[str, Matched]) -> bool:
 def match_facts(advisory: Advisory, job: KnownJob) -> Match:
     """Return the answer as far as the job's facts and packages give it, whatever the releases: `Match.CONCERNED` if the
     advisory is about such a job."""
-    whole = _Part()
-    for condition in advisory.conditions:
-        whole.add(_fact_part(condition, job))
+    whole = _facts_part(advisory, job)
     for package in advisory.packages:
         if package not in job.versions:
             whole.add(_release_part(package, (), (), job))
@@ -222,6 +218,17 @@ def _beside(version: str, affected: tuple[str, ...], unaffected: tuple[str, ...]
     older = max((one for one in ran if one <= wanted), default=None)
     newer = min((one for one in ran if one >= wanted), default=None)
     return None if older is None else ran[older], None if newer is None else ran[newer]
+
+
+def _facts_part(advisory: Advisory, job: KnownJob) -> _Part:
+    """Return the part of all conditions on facts. A report asks for it a million times, so what is decided is asked no
+    further."""
+    whole = _Part()
+    for condition in advisory.conditions:
+        whole.add(_fact_part(condition, job))
+        if whole.free:
+            break
+    return whole
 
 
 def _fact_part(condition: FactCondition, job: KnownJob) -> _Part:

@@ -6,7 +6,6 @@ A release that ends one fault may have another one. Where that is known, the nex
 from __future__ import annotations
 
 import functools
-import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 
@@ -123,7 +122,9 @@ class RemedyChoice:
             named = [[each for each in one.remedies if each.package == package] for one in found]
             ended = [one.advisory for one, remedies in zip(found, named, strict=True) if remedies]
             if len({remedies[0].version for remedies in named if remedies}) > 1:
-                releases = map(self._release, itertools.repeat(package), self._nearest(package))
+                releases = (
+                    Remedy(text=f"use {package} {one}", package=package, version=one) for one in self._nearest(package)
+                )
                 fitting = (each for each in releases if all(_ends(one, each, self._job) for one in ended))
                 best = next((each for each in fitting if self._brought(each) < _Brought.FAULT), None)
                 together |= {package: best.version} if best is not None else {}
@@ -133,10 +134,6 @@ class RemedyChoice:
         """Return the known releases of a package: newer ones than the job's, and then older ones, the nearest first."""
         known, own = known_versions(self._advisories, package), parsed(self._job.versions[package])
         return [*(one for one in known if parsed(one) > own), *(one for one in reversed(known) if parsed(one) < own)]
-
-    @staticmethod
-    def _release(package: str, version: str) -> Remedy:
-        return Remedy(text=f"use {package} {version}", package=package, version=version)
 
     def _brought(self, remedy: Remedy) -> _Brought:
         """Return the worst that a remedy brings the job."""

@@ -107,10 +107,10 @@ def judge_upgrade(
     require of each other is left to the verdict on all of them."""
     before, after = (match_advisories(advisories, job) for job in (old, new))
     answer = _judged(advisories, old, new, before, after, together)
-    instead, conditions = _instead(advisories, old, new, answer) if answer.verdict is Verdict.NO else ({}, ())
+    instead, conditions = _instead(advisories, old, new, answer, before) if answer.verdict is Verdict.NO else ({}, ())
     if conditions:
         conditions = _chosen_conditions(RemedyChoice(advisories, new.changed(versions=instead)), conditions)
-    skipped = tuple(_skipped(advisories, old, new, answer))
+    skipped = tuple(_skipped(advisories, old, new, (*before, *after)))
     return msgspec.structs.replace(
         _advised(advisories, new, answer),
         instead=instead,
@@ -322,11 +322,11 @@ def _changed_packages(old: KnownJob, new: KnownJob, answer: UpgradeAnswer) -> li
 
 
 def _instead(
-    advisories: Sequence[Advisory], old: KnownJob, new: KnownJob, answer: UpgradeAnswer
+    advisories: Sequence[Advisory], old: KnownJob, new: KnownJob, answer: UpgradeAnswer, before: Sequence[Matched]
 ) -> tuple[dict[str, str], tuple[SetBefore, ...]]:
     """Return the nearest release to which an upgrade is advised, with its conditions: newer ones first, then those between
-    the two, of either those without a condition. It is known to be free of what is against the upgrade."""
-    before = match_advisories(advisories, old)
+    the two, of either those without a condition. It is known to be free of what is against the upgrade. ``before`` are the
+    answers for the old job."""
     against = [one.advisory for one in answer.against]
     for package in _changed_packages(old, new, answer):
         target = parsed(new.versions[package])
@@ -350,14 +350,11 @@ def _instead(
     return {}, ()
 
 
-def _skipped(advisories: Sequence[Advisory], old: KnownJob, new: KnownJob, answer: UpgradeAnswer) -> Iterator[Skipped]:
-    """Yield the faults that releases between the two have, and neither of the two."""
-    at_ends = {
-        one.advisory.id
-        for job in (old, new)
-        for one in match_advisories(advisories, job)
-        if one.match is not Match.FREE
-    }
+def _skipped(
+    advisories: Sequence[Advisory], old: KnownJob, new: KnownJob, ends: Iterable[Matched]
+) -> Iterator[Skipped]:
+    """Yield the faults that releases between the two have, and neither of the two: ``ends`` are the answers for these."""
+    at_ends = {one.advisory.id for one in ends if one.match is not Match.FREE}
     others = [one for one in advisories if one.id not in at_ends and decides(one) and not one.withdrawn]
     for package, target in new.versions.items():
         start = old.versions.get(package, target)

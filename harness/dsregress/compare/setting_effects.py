@@ -36,10 +36,8 @@ class _Effects(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     setting: tuple[_SettingEffect, ...]
 
     def __post_init__(self) -> None:
-        unknown = {one for named in self.families.values() for one in named} - {
-            AFTER_UPDATE,
-            *(metric.family for metric in METRICS),
-        }
+        families = {AFTER_UPDATE, *(metric.family for metric in METRICS)}
+        unknown = {one for named in self.families.values() for one in named} - families
         unknown |= {word for one in self.setting for word in one.reaches} - self.families.keys()
         if unknown:
             raise ValueError(f"neither a family of metrics nor a word for some: {', '.join(sorted(unknown))}")

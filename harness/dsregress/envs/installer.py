@@ -55,17 +55,15 @@ class Installer(PackageCommands):
         options += ["--no-header", "--no-annotate", "--quiet"]
         options += ["--override", str(overrides)] if overrides is not None else []
         if self.as_of:
-            whenever = (
-                *_OF_THE_PROBE,
-                *package_index.later_torch(self, source.read_text("utf-8").splitlines(), python),
-            )
+            later_torch = package_index.later_torch(self, source.read_text("utf-8").splitlines(), python)
+            whenever = (*_OF_THE_PROBE, *later_torch)
             options += [word for name in whenever for word in ("--exclude-newer-package", f"{name}={_FAR}")]
         done = self.run_uv("pip", "compile", *options, str(source), "--output-file", str(output), **self.exclude_newer)
         return None if done.returncode == 0 else self.failure(done, "resolving a stack")
 
-    def undated(self) -> Installer:
-        """Return an installer to which all releases are known."""
-        return Installer(environment=self.environment, pip=self.pip, uv=self.uv, offline=self.offline)
+    def as_of_day(self, day: str) -> Installer:
+        """Return an installer to which the releases until this day are known; all, if it is empty."""
+        return Installer(environment=self.environment, pip=self.pip, uv=self.uv, offline=self.offline, as_of=day)
 
     def published(self, package: str, python: str = "") -> tuple[str, ...]:
         """See `dsregress.envs.package_index.published_releases`."""

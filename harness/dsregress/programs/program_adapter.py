@@ -71,8 +71,11 @@ def preload(device: str) -> None:
     frameworks.import_usual(virtual=device != "cuda")
     import dsregress.probe.oracles.truth
     import dsregress.programs.launch.program_rank
-    import dsregress.programs.truth.program_truth  # noqa: F401
-    import vgpu.attaching  # noqa: F401
+
+    if device == "cpu":
+        import dsregress.programs.truth.program_truth  # noqa: F401
+    if device != "cuda":
+        import vgpu.attaching  # noqa: F401
     from dsregress.programs.substitutes import needed_skeletons
 
     needed_skeletons.skeleton_makers()

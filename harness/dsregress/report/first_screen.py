@@ -238,8 +238,8 @@ def _without_values(context: ReportContext) -> Iterator[Text]:
 def _other_data(context: ReportContext) -> Iterator[Text]:
     """Yield how the data of the first release differ that is fed other ones by no fault: losses may not be compared."""
     comparison = context.comparison
-    fed = (one for one in comparison.findings if one.metric == FED_DIFFERENCE.name and one.kind == "changed")
-    for found in itertools.islice(fed, 1):
+    fed = [one for one in comparison.findings if one.metric == FED_DIFFERENCE.name and one.kind == "changed"]
+    for found in fed[:1]:
         yield message("{release}: {finding}.", release=comparison.names[found.stack], finding=found.sentence)
 
 

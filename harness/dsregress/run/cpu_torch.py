@@ -57,7 +57,7 @@ def _with_torch(stack: Stack, release: str) -> Stack:
 def _nearest_for_the_cpu(release: str, python: str, installer: Installer) -> str:
     """Return the release of torch with the fewest others between it and ``release`` among those whose builds for the CPU the
     indexes list, whenever they were uploaded; empty without any."""
-    listed = installer.undated().published("torch", python)
+    listed = installer.as_of_day("").published("torch", python)
     there = {text.partition("+")[0] for text in listed if text.endswith("+cpu")}
     order = [one for one in sorted_versions((*listed, *there, release)) if not Version(one).is_prerelease]
     place = order.index(release)

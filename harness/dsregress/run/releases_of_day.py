@@ -75,9 +75,7 @@ def newest_of(releases: Mapping[str, Iterable[str]], installer: Installer) -> tu
 
 def releases_of_day(day: str, packages: Iterable[str], installer: Installer) -> dict[str, str]:
     """Return, by package, the newest final release that the indexes had on that day, as far as they had one."""
-    dated = Installer(
-        environment=installer.environment, pip=installer.pip, uv=installer.uv, offline=installer.offline, as_of=day
-    )
+    dated = installer.as_of_day(day)
     found: dict[str, str] = {}
     for package in packages:
         try:

@@ -25,7 +25,8 @@ class OfIndexes:
     def cpu_builds(self, requirements: list[str], python: str) -> CpuBuilds:
         return CpuBuilds(requirements={"torch": "x"} if requirements == [f"torch=={one}" for one in self.built] else {})
 
-    def undated(self) -> OfIndexes:
+    def as_of_day(self, day: str) -> OfIndexes:
+        assert day == ""
         return self
 
     def published(self, package: str, python: str = "") -> tuple[str, ...]:

@@ -21,15 +21,11 @@ _WAITED_FOR_PEER = re.compile(r"Timed out waiting (?P<milliseconds>\d{1,12})ms f
 _HEARTBEAT = re.compile(r"heartbeat monitor timed out", re.IGNORECASE)
 
 #: Words of faulthandler and of Linux's shells -> the signal. A machine that only reads the log may have other words.
-_WORDS = {
-    "segmentation fault": signal.SIGSEGV,
-    "bus error": signal.SIGBUS,
-    "aborted": signal.SIGABRT,
-    "floating point exception": signal.SIGFPE,
-    "illegal instruction": signal.SIGILL,
-    "killed": signal.SIGKILL,
-}
-_FATAL = "|".join(words.capitalize().replace(" ", "[ -]") for words in _WORDS if words != "killed")
+_OF_ACCESS = {"segmentation fault": signal.SIGSEGV, "bus error": signal.SIGBUS}
+_OF_COMPUTATION = {"floating point exception": signal.SIGFPE, "illegal instruction": signal.SIGILL}
+_OF_FAULTS = {**_OF_ACCESS, **_OF_COMPUTATION, "aborted": signal.SIGABRT}
+_WORDS = {**_OF_FAULTS, "killed": signal.SIGKILL}
+_FATAL = "|".join(words.capitalize().replace(" ", "[ -]") for words in _OF_FAULTS)
 _FATAL_ERROR = re.compile(rf"Fatal Python error: (?P<what>{_FATAL})")
 _ENDED = r"(?:\s+\(core dumped\)|\s+\S*python\S*\s|\s*$)"
 _OF_SHELL = re.compile(rf"(?:^|[\s:])(?P<what>{_FATAL}|Killed){_ENDED}", re.MULTILINE)

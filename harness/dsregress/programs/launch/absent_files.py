@@ -90,9 +90,9 @@ def absent_file(error: BaseException, arguments: Sequence[str], source: str, run
 def _line_about(place: str, path: str, whole: str, advice: str, arguments: Sequence[str]) -> str:
     """Return the line about a missing path, with as many of the others as it has room for."""
     others = _others_of_the_line(arguments, whole)
-    while others and len(line := f"{place}: {_said(path, whole, advice, others)}") > _ROOM:
+    while len(line := f"{place}: {_said(path, whole, advice, others)}") > _ROOM and others:
         others.pop()
-    return line if others else f"{place}: {_said(path, whole, advice)}"
+    return line
 
 
 def _others_of_the_line(arguments: Sequence[str], found: str) -> list[str]:

@@ -255,7 +255,7 @@ class Measuring:
             self._enter(phase, engine, announced=not failed)  # else a program that ends by it would seem to end here
 
     def saves(self, what: object, file: object) -> None:
-        self._has_saved_trained = self._has_saved_trained or self._steps > 0
+        self._has_saved_trained |= self._steps > 0
         if self._timed is None:
             self._saved.add(what, file)
         if self._last is not None:
