@@ -104,9 +104,16 @@ def stacks(session: nox.Session) -> None:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """Unit, probe and functional tests; after --, options and paths of pytest."""
+    """Unit, probe and functional tests, but for those of the night; after --, options and paths of pytest."""
     install(session, "tests")
-    pytest(session, *(session.posargs or [*IN_PARALLEL, "tests"]))
+    pytest(session, *(session.posargs or [*IN_PARALLEL, "-m", "not nightly", "tests"]))
+
+
+@nox.session
+def nightly(session: nox.Session) -> None:
+    """What `tests` leaves out: more releases and more of what is alike; after --, options of pytest."""
+    install(session, "tests")
+    pytest(session, *IN_PARALLEL, "-m", "nightly", *session.posargs, "tests")
 
 
 @nox.session
@@ -128,13 +135,6 @@ def ends(session: nox.Session) -> None:
     """A scenario and a program with the oldest and newest torch and transformers; after --, options of pytest."""
     install(session, "tests")
     pytest(session, "tests/functional/stack_ends.py", *session.posargs)
-
-
-@nox.session
-def seeded_faults(session: nox.Session) -> None:
-    """Every seeded fault in every kind of training, of which the tests take one; after --, options of pytest."""
-    install(session, "tests")
-    pytest(session, "tests/functional/every_seeded_fault.py", *session.posargs)
 
 
 @nox.session

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.functional.releases import AFTER, BEFORE, FAULTY
 
 Harness = Callable[..., subprocess.CompletedProcess[str]]
@@ -34,6 +36,7 @@ def sought(course: dict[str, Any]) -> tuple[str, str]:
     return change["before"], change["after"]
 
 
+@pytest.mark.nightly
 def test_the_releases_that_began_and_ended_it_are_found_in_nine_runs_though_both_ends_are_good(
     harness: Harness, tmp_path: Path
 ) -> None:

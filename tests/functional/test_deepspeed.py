@@ -108,18 +108,12 @@ def test_both_ranks_are_in_the_record_with_every_phase(checkpointing: dict[str, 
         assert cell["collectives"]["backward"]
 
 
-@pytest.fixture(scope="session")
-def variants(regress: Regress) -> dict[str, Any]:
-    """Every declared variant of Llama, on one release."""
-    return regress(
+@pytest.mark.nightly
+def test_every_variant_trains_as_plain_pytorch_does_but_for_the_faults_of_this_release(regress: Regress) -> None:
+    variants = regress(
         *("--deepspeed", FAULTY, "--baseline", FAULTY, "--device", "cpu", "--rounds", "0", "--variant", "*"),
         *("--scenario", "llama_zero3_backward"),
     )
-
-
-def test_every_variant_trains_as_plain_pytorch_does_but_for_the_faults_of_this_release(
-    variants: dict[str, Any],
-) -> None:
     told = {
         cell["variant"]: cell["signature"].partition(":")[0]
         if cell["outcome"] == "failed"
@@ -148,19 +142,20 @@ def test_every_variant_trains_as_plain_pytorch_does_but_for_the_faults_of_this_r
     }
 
 
-def test_the_same_cell_again_gives_the_same_bytes_and_calls(variants: dict[str, Any], regress: Regress) -> None:
-    again = regress(
-        *("--deepspeed", FAULTY, "--baseline", FAULTY, "--device", "cpu", "--rounds", "0", "--fresh"),
+def test_the_same_cell_again_gives_the_same_bytes_and_calls(regress: Regress) -> None:
+    options = (
+        *("--deepspeed", FAULTY, "--baseline", FAULTY, "--device", "cpu", "--rounds", "0", "--fresh", "--no-explain"),
         *("--scenario", "llama_zero3_backward", "--variant", NON_REENTRANT, "--variant", "zero_stage=2"),
     )
-    before = cells(variants)
-    assert len(again["cells"]) == 2
-    for key, cell in cells(again).items():
-        assert cell["session"] != before[key]["session"]
-        exact = {name: value for name, value in before[key]["metrics"].items() if not name.endswith("_s")}
+    first, again = (cells(regress(*options)) for _ in range(2))
+    assert len(again) == 2
+    for key, cell in again.items():
+        assert cell["session"] != first[key]["session"]
+        exact = {name: value for name, value in first[key]["metrics"].items() if not name.endswith("_s")}
         assert {name: value for name, value in cell["metrics"].items() if not name.endswith("_s")} == exact
 
 
+@pytest.mark.nightly
 def test_transformers_own_trainer_trains_as_plain_pytorch_does(regress: Regress) -> None:
     report = regress(
         *("--deepspeed", FAULTY, "--baseline", FAULTY, "--device", "cpu", "--rounds", "0", "--variant", "*"),
@@ -173,6 +168,7 @@ def test_transformers_own_trainer_trains_as_plain_pytorch_does(regress: Regress)
     assert {variant: found for variant, found in distances.items() if found[0] != "passed" or found[1] > 1} == {}
 
 
+@pytest.mark.nightly
 def test_a_trainer_that_divides_the_loss_twice_is_wrong_without_a_baseline(regress: Regress) -> None:
     """transformers 4.48 divides by all tokens of the step, and leaves it to DeepSpeed to divide by the micro-batches."""
     report = regress(
@@ -184,6 +180,7 @@ def test_a_trainer_that_divides_the_loss_twice_is_wrong_without_a_baseline(regre
     assert {variant for variant, _ in wrong} == {"base"}
 
 
+@pytest.mark.nightly
 def test_qwen_shows_it_as_well(regress: Regress) -> None:
     report = regress(
         *("--deepspeed", f"{BEFORE},{FAULTY}", "--baseline", BEFORE, "--device", "cpu", "--rounds", "0"),

@@ -193,6 +193,7 @@ def test_nothing_is_lost_or_left_by_kill_9(tmp_path: Path, kinds: tuple[str, ...
     print(f"{kills} kills of {', '.join(kinds)} in {runs} runs: {kept} results reported, all stored; no process left")  # noqa: T201 (what a campaign is run for)
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(3 * LIMIT_S)
 @pytest.mark.parametrize(("search", "who"), [("bisect", "host"), ("bisect", "keeper"), ("explore", "server")])
 def test_the_same_search_goes_on_where_kill_9_ended_it(tmp_path: Path, search: str, who: str) -> None:

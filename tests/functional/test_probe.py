@@ -28,6 +28,9 @@ LONG = (
     "tests/vgpu/sim",
 )
 
+#: Of all that is left to the night, in seconds: many times what it takes on two quiet cores.
+LIMIT_OF_ALL_S = 7200.0
+
 #: The folders of all else; pytest ignores `--ignore` for a folder that it is given.
 ALL_ELSE = ("tests/probe", "tests/programs", "tests/vgpu", "tests/skeletons")
 
@@ -40,12 +43,20 @@ def test_a_part_of_it_in_the_release_that_has_the_fault(python_of: Callable[...,
     assert_passes(python_of(FAULTY), part, "-m", "not nightly")
 
 
+@pytest.mark.nightly
+@pytest.mark.timeout(LIMIT_OF_ALL_S)
+def test_what_they_leave_to_the_night_in_the_release_that_has_the_fault(python_of: Callable[..., str]) -> None:
+    assert_passes(python_of(FAULTY), *ALL_ELSE, "-m", "nightly", limit_s=LIMIT_OF_ALL_S)
+
+
+@pytest.mark.nightly
 def test_trainers_fail_in_both_modes_alike_with_transformers_4_too(python_of: Callable[..., str]) -> None:
     assert_passes(python_of(FAULTY, *TRANSFORMERS_4), "tests/programs/watch/test_trainers.py")
 
 
 def test_all_else_in_the_release_that_has_the_fault(python_of: Callable[..., str]) -> None:
-    assert_passes(python_of(FAULTY), *ALL_ELSE, *(f"--ignore={path}" for path in (*LONG, NEEDS_NO_ENVIRONMENT)))
+    rest = [f"--ignore={path}" for path in (*LONG, NEEDS_NO_ENVIRONMENT)]
+    assert_passes(python_of(FAULTY), *ALL_ELSE, *rest, "-m", "not nightly")
 
 
 #: What programs use and no environment of the configuration has, and the tests that need it.
@@ -65,6 +76,7 @@ def test_what_needs_packages_of_programs_in_an_environment_that_has_them(python_
     assert " skipped" not in said
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("version", [BEFORE, AFTER, NEWEST])
 def test_simulations_of_other_releases_are_equal_to_real_tensors_too(
     python_of: Callable[[str], str], version: str

@@ -106,6 +106,7 @@ def test_shrunk_the_same_program_trains_on_real_ranks(regress: Regress, folder: 
     assert "training_difference" not in {finding["metric"] for finding in report["findings"]}
 
 
+@pytest.mark.nightly
 def test_gradients_that_are_divided_twice_are_wrong_without_a_baseline(regress: Regress, tmp_path: Path) -> None:
     """DeepSpeed 0.18.3 to 0.19.5 divide them again by the micro-batches, of a model that returns several tensors."""
     (tmp_path / "train.py").write_text(LOOP)

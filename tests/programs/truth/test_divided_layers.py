@@ -173,7 +173,8 @@ of_rank = 1.1 if rank == RANKS - 1 else 1
 change = lambda name, gradient: of_rank * gradient if name == 'layers.1.mlp.down.weight' else gradient
 """
 
-KINDS = ["tensor parallel", "sequence parallel", "FSDP2 and tensor parallel"]
+AT_NIGHT = ("sequence parallel", "FSDP2 and tensor parallel")
+KINDS = ["tensor parallel", *(pytest.param(plan, marks=pytest.mark.nightly) for plan in AT_NIGHT)]
 
 
 @pytest.mark.parametrize("plan", KINDS)
@@ -255,9 +256,11 @@ AFTER = r"layers\.1\.after, forward, micro-batch 1 of step 1, rank 1: its inputs
 @pytest.mark.parametrize(
     ("plan", "fault", "said"),
     [
-        *((plan, SHARD, UP) for plan in KINDS),
-        *((plan, MASK, ATTENTION) for plan in KINDS),
+        ("tensor parallel", SHARD, UP),
+        ("FSDP2 and tensor parallel", MASK, ATTENTION),
         ("sequence parallel", BORDER, AFTER),
+        *(pytest.param(plan, SHARD, UP, marks=pytest.mark.nightly) for plan in AT_NIGHT),
+        *(pytest.param(plan, MASK, ATTENTION, marks=pytest.mark.nightly) for plan in ("tensor parallel", AT_NIGHT[0])),
     ],
 )
 def test_the_module_with_a_fault_is_named(folder: Path, plan: str, fault: str, said: str) -> None:

@@ -92,16 +92,24 @@ def test_objects_that_each_step_leaves_are_counted(folder: Path, steps: int) -> 
 
 
 @pytest.mark.parametrize(
-    ("kept", "field"), [("torch.zeros(50_000, device='cuda')", "live_tensor_bytes"), ("b'x' * 2**20", "resident_bytes")]
+    ("kept", "field", "size"),
+    [
+        ("torch.zeros(50_000, device='cuda')", "live_tensor_bytes", 200_000),
+        (
+            "b'x' * 2**26",
+            "resident_bytes",
+            2**26,
+        ),  # glibc takes what is over 32 MiB from no memory that was freed before
+    ],
 )
-def test_memory_that_each_step_leaves_is_counted(folder: Path, kept: str, field: str) -> None:
+def test_memory_that_each_step_leaves_is_counted(folder: Path, kept: str, field: str, size: int) -> None:
     line = _program(folder, "", steps=10**9)
     script = folder / "train.py"
     script.write_text("kept = []\n" + script.read_text().replace("steps += 1", f"steps += 1; kept.append({kept})", 1))
     rank = passed(ran(folder, "cpu", 1, line)).ranks[0]
     grown = [after - before for before, after in pairwise(getattr(rank, field)[2:])]
     assert len(grown) > 6
-    assert 190_000 < statistics.median(grown) < 2_200_000  # a busy machine moves pages in between
+    assert 0.95 * size < statistics.median(grown) < 1.1 * size
     other = "resident_bytes" if field == "live_tensor_bytes" else "live_tensor_bytes"
     assert field == "live_tensor_bytes" or len(set(getattr(rank, other)[2:])) == 1
 

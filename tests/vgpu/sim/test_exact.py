@@ -44,6 +44,7 @@ def assert_equal(real: dict[str, Any], simulated: dict[str, Any]) -> None:
         assert reading["op_launches"] == expected["op_launches"] + reading["moves"], phase
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("parameters", VARIANTS)
 def test_every_variant_is_equal_to_real_tensors_in_every_phase(parameters: dict[str, Any]) -> None:
     """Also where a release fails, as some do with adapters, and 0.15.0 with a checkpoint that a new torch does not trust:
@@ -99,7 +100,7 @@ def test_the_same_cell_gives_the_same_figures_every_time() -> None:
     assert one_of_many.train(parameters, "cpu") == one_of_many.train(parameters, "cpu")
 
 
-@pytest.mark.parametrize("world_size", [1, 2, 7, 512, 4096])
+@pytest.mark.parametrize("world_size", [1, 2, 7, 512, pytest.param(4096, marks=pytest.mark.nightly)])
 def test_any_number_of_ranks(world_size: int) -> None:
     readings = one_of_many.train({**one_of_many.SMALL, "model": "llama-tiny", "world_size": world_size}, "sim")
     assert readings["1.0.step"]["device_retained_bytes"] > 0
