@@ -22,6 +22,9 @@ from tests.paths import ROOT
 #: The accuracy's have a job for each release, and nothing to compare.
 BUNDLES = sorted(b for b in (ROOT / "results").glob("*.jsonl.gz") if not b.name.endswith("-accuracy.jsonl.gz"))
 
+#: A report on one of these takes more than half a minute.
+_MANY_BYTES = 1_000_000
+
 #: Rules a release out only where the baseline fits.
 TOO_LARGE = "it does not fit"
 
@@ -56,8 +59,13 @@ def speaks_against(comparison: Comparison, stack: str, workload: str) -> list[st
     return reasons
 
 
+def _marked(bundle: Path) -> object:
+    marks = pytest.mark.nightly if bundle.stat().st_size > _MANY_BYTES else ()
+    return pytest.param(bundle, id=bundle.name, marks=marks)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("bundle", BUNDLES, ids=[bundle.name for bundle in BUNDLES])
+@pytest.mark.parametrize("bundle", [_marked(bundle) for bundle in BUNDLES])
 def test_no_advice_names_a_release_that_is_wrong_or_fails_or_does_not_fit(bundle: Path) -> None:
     comparison = compared(bundle)
     lines = [line for section in report_view(report_context(comparison)).screen.sections for line in section.problems]

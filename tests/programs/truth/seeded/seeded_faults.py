@@ -93,13 +93,14 @@ def faults() -> list[Fault]:
 
 
 def one_of_each() -> list[Fault]:
-    """Return each fault that is seeded in one kind of training: the one that fewest of those before it have."""
+    """Return each fault that is seeded in one kind of training: of those with fewest ranks, which are quick, the one that
+    fewest of those before it have."""
     taken: Counter[str] = Counter()
     chosen = []
     for _, alike in itertools.groupby(
         (one for one in faults() if one.kind), lambda one: (one.of, one.seeded, one.first)
     ):
-        chosen.append(min(alike, key=lambda one: taken[one.kind]))
+        chosen.append(min(alike, key=lambda one: (one.ranks, taken[one.kind])))
         taken[chosen[-1].kind] += 1
     return chosen
 
