@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import msgspec
 
 from dsregress.advisories.advisory import Advisory, AdvisoryKind, FactCondition, Ruling
-from dsregress.advisories.covered_packages import coverage, unlisted_releases
+from dsregress.advisories.covered_packages import covered_packages, unlisted_releases
 from dsregress.advisories.effects import decides, is_cost
 from dsregress.advisories.job_facts import COMMON_FACTS, Conflict, Fact
 from dsregress.advisories.matching import KnownJob, Match, Matched, condition_text, match_advisories, match_facts
@@ -102,16 +102,10 @@ def audit_job(advisories: Sequence[Advisory], job: KnownJob, ignored: Collection
         unrun_releases=tuple(one for one in unknown if _has_all_facts(one.advisory, job)),
         free=sum(one.match is Match.FREE for one in shown),
         ignored=tuple(one.advisory.id for one in matched if one.advisory.id in ignored and one.match is not Match.FREE),
-        unlisted=tuple(unlisted_releases(advisories, job.versions, _covered(advisories, job))),
+        unlisted=tuple(unlisted_releases(advisories, job.versions, covered_packages(advisories, job))),
         conflicts=(conflicts := conflicts_of(job.versions, job.ranges)),
         ending=ending_without_faults(advisories, conflicts, job, job),
     )
-
-
-def _covered(advisories: Sequence[Advisory], job: KnownJob) -> list[str]:
-    """Return the packages that a job uses and that advisories are about."""
-    used = [name for name in job.versions if job.facts.get(name) is not False]
-    return [name for name in used if coverage(advisories, job, name) is not Match.FREE]
 
 
 def _has_all_facts(advisory: Advisory, job: KnownJob) -> bool:

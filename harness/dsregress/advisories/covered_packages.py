@@ -17,6 +17,12 @@ def coverage(advisories: Sequence[Advisory], job: KnownJob, package: str) -> Mat
     return Match.CONCERNED if Match.CONCERNED in found else Match.DEPENDS if found else Match.FREE
 
 
+def covered_packages(advisories: Sequence[Advisory], job: KnownJob) -> list[str]:
+    """Return the packages that a job uses and that advisories are about."""
+    used = [name for name in job.versions if job.facts.get(name) is not False]
+    return [name for name in used if coverage(advisories, job, name) is not Match.FREE]
+
+
 def unlisted_releases(
     advisories: Sequence[Advisory], versions: Mapping[str, str], packages: Iterable[str]
 ) -> Iterator[str]:

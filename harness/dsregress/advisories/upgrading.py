@@ -13,7 +13,7 @@ from enum import Enum
 import msgspec
 
 from dsregress.advisories.advisory import Advisory, AdvisoryKind, Remedy, Ruling
-from dsregress.advisories.covered_packages import coverage, unlisted_releases
+from dsregress.advisories.covered_packages import coverage, covered_packages, unlisted_releases
 from dsregress.advisories.effects import decides, ends_the_job, is_cost, is_grave
 from dsregress.advisories.job_facts import FACTS
 from dsregress.advisories.matching import (
@@ -95,7 +95,7 @@ class UpgradeAnswer(msgspec.Struct, frozen=True, kw_only=True):
     costs: tuple[Matched, ...] = ()
     skipped: tuple[Skipped, ...] = ()
     uncovered: tuple[str, ...] = ()  #: packages that change, and that no advisory is about for such a job
-    unlisted: tuple[str, ...] = ()  #: releases that it goes to, and that are not known to be published
+    unlisted: tuple[str, ...] = ()  #: releases that it goes to or keeps, and that are not known to be published
     older_than_run: tuple[str, ...] = ()  #: releases that the job keeps, beside which nothing was run: "torch 2.1.2"
     ungrounded: tuple[str, ...] = ()  #: packages that change, all that is known of which depends on what was not stated
 
@@ -177,7 +177,8 @@ def _judged(
     changed = [name for name, version in new.versions.items() if old.versions.get(name) != version]
     covers = {name: coverage(advisories, new, name) for name in changed}
     uncovered = tuple(name for name in changed if covers[name] is Match.FREE)
-    unlisted = tuple(unlisted_releases(advisories, new.versions, (name for name in changed if name not in uncovered)))
+    nobody_knows = unlisted_releases(advisories, new.versions, covered_packages(advisories, new) if changed else ())
+    unlisted = tuple(sorted(nobody_knows, key=lambda release: release.split()[0] not in changed))
     is_beyond = _is_beyond(advisories, old, new)
     unknown = [one for one in after if _leaves_open(one, before, is_beyond=is_beyond)]
     depends = tuple(one for one in open_ones if _is_question(one))
