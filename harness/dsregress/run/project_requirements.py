@@ -17,6 +17,7 @@ from packaging.utils import canonicalize_name
 from dsregress.config.toml_text import parsed_toml
 from dsregress.probe.border.untrusted import MOST_FILE_BYTES, read_regular
 from dsregress.versions.install_lines import requirements_of_call
+from dsregress.versions.pasted_versions import CONDA_NAMES
 
 #: A project's file lies in the folder of the program, or in at most so many above it.
 _MOST_ABOVE = 4
@@ -37,12 +38,14 @@ _OF_CONDA = ("env", "requirements", "conda")
 
 #: Conda's names of what no index of Python's has under them.
 _OF_CONDA_ALONE = re.compile(
-    r"(?:python|pip|pytorch(?:-cuda)?|cud[\w-]*|lib(?:gcc|stdcxx)[\w-]*|git|gxx[\w-]*)(?![\w-])"
+    r"(?:python|pip|pytorch-(?:cuda|mutex)|cud[\w-]*|lib(?:gcc|stdcxx)[\w-]*|git|gxx[\w-]*)(?![\w-])"
 )
 
 #: An entry of conda's or pip's in an ``environment.yml``.
-_ENTRY = re.compile(r"^\s*-\s+([A-Za-z][\w.-]*(?:\[[\w,-]+\])?\s*[=<>~!].*?)\s*(?:#.*)?$", re.MULTILINE)
+_ENTRY = re.compile(r"^\s*-\s+(?:[\w-]+::)?([A-Za-z][\w.-]*(?:\[[\w,-]+\])?\s*[=<>~!].*?)\s*(?:#.*)?$", re.MULTILINE)
 
+#: ``pytorch=2.2.2=py3.10_cuda12.1_cudnn8.9.2_0`` of conda: a name, a release or the beginning of one, and a build.
+_OF_ONE_SIGN = re.compile(r"([\w.-]+)\s*=\s*(\d[^=\s]*)(?:=\S*)?")
 
 #: Files that say how a project is installed, with lines as one types them.
 _OF_INSTALLING = ("README*", "INSTALL*", "[Gg]et*[Ss]tarted*.md", "install*.sh", "setup*.sh", "Dockerfile*")
@@ -186,10 +189,18 @@ def _texts(folder: Path) -> Iterator[tuple[str, str]]:
     conda = {file: None for name in _OF_CONDA for file in sorted(folder.glob(f"{name}*.y*ml"))}
     for file in [*conda][:_MOST_FILES]:
         yield from (
-            (file.name, re.sub(r"(?<![=<>~!])=(?!=)", "==", text, count=1))
+            (file.name, _of_conda(text))
             for text in _ENTRY.findall(project_text(file))
             if not _OF_CONDA_ALONE.match(text)
         )
+
+
+def _of_conda(entry: str) -> str:
+    """Return an entry of a conda environment as pip writes it. One sign and two numbers are the beginning of a release."""
+    if (found := _OF_ONE_SIGN.fullmatch(entry)) is None:
+        return entry
+    name, release = found.groups()
+    return f"{CONDA_NAMES.get(name, name)}=={release}{'' if release.count('.') != 1 else '.*'}"
 
 
 def _installed_texts(folder: Path) -> Iterator[tuple[str, str]]:

@@ -60,6 +60,20 @@ def test_condas_single_equals_sign_is_a_pin(tmp_path: Path) -> None:
     assert stated(tmp_path) == {"torch": "==2.4.1 environment.yaml", "peft": "==0.10.0 environment.yaml"}
 
 
+@pytest.mark.parametrize(
+    ("entry", "package", "spec"),
+    [
+        ("pytorch=2.2.2", "torch", "==2.2.2"),
+        ("pytorch::pytorch=2.2.2=py3.10_cuda12.1_cudnn8.9.2_0", "torch", "==2.2.2"),
+        ("transformers=4.40", "transformers", "==4.40.*"),
+        ("transformers>=4.40", "transformers", ">=4.40"),
+    ],
+)
+def test_conda_names_torch_otherwise_and_adds_a_build(tmp_path: Path, entry: str, package: str, spec: str) -> None:
+    (tmp_path / "environment.yml").write_text(f"dependencies:\n  - {entry}\n  - pytorch-cuda=12.1\n")
+    assert stated(tmp_path) == {package: f"{spec} environment.yml"}
+
+
 def test_a_file_that_another_one_names_is_read_once(tmp_path: Path) -> None:
     (tmp_path / "requirements.txt").write_text("-r more/train.txt\n-r requirements.txt\n")
     (tmp_path / "more").mkdir()
