@@ -18,6 +18,7 @@ from dsregress.config.toml_text import parsed_toml
 from dsregress.probe.border.untrusted import MOST_FILE_BYTES, read_regular
 from dsregress.versions.install_lines import requirements_of_call
 from dsregress.versions.pasted_versions import CONDA_NAMES
+from dsregress.versions.poetry_requirements import poetry_requirements
 
 #: A project's file lies in the folder of the program, or in at most so many above it.
 _MOST_ABOVE = 4
@@ -26,9 +27,6 @@ _MOST_FILES = 20
 
 #: Files of what does not train: read last.
 _OF_ANOTHER_USE = re.compile("eval|test|dev|doc|demo|bench|lint")
-
-#: What poetry writes in place of a specifier.
-_CARET = re.compile(r"\^\s*(\d+)((?:\.\d+)*)")
 
 #: Names in a ``setup.py`` of lists of requirements: ``install_requires``, ``_deps``.
 _OF_REQUIREMENTS = re.compile(r"requir|deps\b|depend", re.IGNORECASE)
@@ -237,12 +235,12 @@ def _of_pyproject(file: Path) -> Iterator[str]:
     """Yield what a project requires to run, then its extras and groups."""
     project, poetry = _table(file, "project"), _table(file, "tool", "poetry")
     yield from _strings(project.get("dependencies", []))
-    yield from _of_poetry(_table(file, "tool", "poetry", "dependencies"))
+    yield from poetry_requirements(_table(file, "tool", "poetry", "dependencies"))
     yield from _lists(project.get("optional-dependencies", {}))
     yield from _lists(_table(file, "dependency-groups"))
     groups = poetry.get("group", {})
     for name in groups if isinstance(groups, dict) else ():
-        yield from _of_poetry(_table(file, "tool", "poetry", "group", name, "dependencies"))
+        yield from poetry_requirements(_table(file, "tool", "poetry", "group", name, "dependencies"))
 
 
 def _of_pip(file: Path, seen: set[Path]) -> Iterator[str]:
@@ -254,13 +252,6 @@ def _of_pip(file: Path, seen: set[Path]) -> Iterator[str]:
             yield from _of_pip(file.parent / other[1], seen)
         elif text := re.split(r"(?:^|\s)#|\s--", line)[0].strip():
             yield text
-
-
-def _of_poetry(table: Mapping[str, Any]) -> Iterator[str]:
-    for name, value in table.items():
-        said = value.get("version", "") if isinstance(value, dict) else value
-        spec = _CARET.sub(r">=\1\2,==\1.*", str(said)).strip()
-        yield name if spec in ("*", "") else f"{name}{spec if spec[0] in '=<>~!' else f'=={spec}'}"
 
 
 def _of_setup(file: Path) -> Iterator[str]:

@@ -6,9 +6,10 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 
-#: ``RUN pip install``, ``python -m pip install``, ``uv pip install``, and in a notebook ``!pip install``.
+#: ``RUN pip install``, ``python -m pip install``, ``uv pip install``, ``bash -c "pip install``, and in a notebook
+#: ``!pip install``.
 _INSTALLS = re.compile(
-    r"^(?:RUN\s+)?(?:--mount=\S+\s+)*[!%$]?\s*(?:\S+\s+)*?(?:uv\s+)?pip[\d.]*\s+install\s+(?P<words>.*)$"
+    r"^(?:RUN\s+)?(?:--mount=\S+\s+)*[!%$]?\s*(?:\S+\s+)*?[\"']?(?:uv\s+)?pip[\d.]*\s+install\s+(?P<words>.*)$"
 )
 _SEPARATOR = re.compile(r"&&|\|\||;|\|")
 _CONTINUED = re.compile(r"\\\s*\n")
@@ -56,8 +57,8 @@ def requirements_of_call(words: str) -> Iterator[str]:
     """Yield the requirements among the words after ``pip install``, and ``-r FILE`` for each file of them."""
     try:
         rest = iter(shlex.split(words, comments=True))
-    except ValueError:  # a quote that is not closed
-        rest = iter(words.split())
+    except ValueError:  # a quote that is not closed, or that another shell's command begins with
+        rest = (word.strip("\"'") for word in words.split())
     for word in rest:
         if word in _OF_FILE:
             yield f"-r {next(rest, '')}"

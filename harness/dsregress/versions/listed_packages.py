@@ -12,6 +12,7 @@ import msgspec
 from dsregress.config.toml_text import parsed_toml
 from dsregress.errors import UsageError
 from dsregress.versions.pasted_versions import CONDA_NAMES
+from dsregress.versions.poetry_requirements import poetry_requirements
 
 #: Where a lock says that a package is a checkout, or a folder.
 _OWN_SOURCES = ("vcs", "directory", "archive")
@@ -52,12 +53,19 @@ def _toml(text: str, file: str) -> Mapping[str, object]:
 
 def _of_project(values: Mapping[str, object], file: str) -> ListedPackages:
     """Return the dependencies that are no extra's."""
-    project = values.get("project")
-    declared = project.get("dependencies") if isinstance(project, Mapping) else None
+    declared = _table(values, "project").get("dependencies")
     if not isinstance(declared, list):
-        hint = "give its lock, or the output of `pip freeze`"
-        raise UsageError("has no `dependencies` of a [project]", where=file, hint=hint)
+        of_poetry = _table(_table(_table(values, "tool"), "poetry"), "dependencies")
+        declared = [*poetry_requirements({name: value for name, value in of_poetry.items() if name != "python"})]
+        if not declared:
+            hint = "give its lock, or the output of `pip freeze`"
+            raise UsageError("has no `dependencies` of a [project]", where=file, hint=hint)
     return ListedPackages(tuple(map(str, declared)), is_whole=False)
+
+
+def _table(values: Mapping[str, object], name: str) -> Mapping[str, object]:
+    found = values.get(name)
+    return found if isinstance(found, Mapping) else {}
 
 
 def _of_pylock(values: Mapping[str, object]) -> Iterator[str]:

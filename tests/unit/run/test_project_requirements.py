@@ -48,7 +48,16 @@ def test_a_range_is_read(tmp_path: Path, file: str, content: str) -> None:
 
 @pytest.mark.parametrize(
     ("said", "spec"),
-    [("'^0.9.1'", "==0.*,>=0.9.1"), ("'0.9.1'", "==0.9.1"), ("{ version = '<2' }", "<2"), ("'*'", "")],
+    [
+        ("'^0.9.1'", "==0.9.*,>=0.9.1"),
+        ("'^1.2'", "==1.*,>=1.2"),
+        ("'~1.2.3'", "==1.2.*,>=1.2.3"),
+        ("'~=1.2.3'", "~=1.2.3"),
+        ("'0.9.1'", "==0.9.1"),
+        ("{ version = '<2' }", "<2"),
+        ("'*'", ""),
+        ("[{ version = '1' }, { version = '2' }]", ""),
+    ],
 )
 def test_poetrys_spelling_is_read(tmp_path: Path, said: str, spec: str) -> None:
     (tmp_path / "pyproject.toml").write_text(f"[tool.poetry.dependencies]\ntrl = {said}\n")

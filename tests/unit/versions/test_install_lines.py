@@ -56,5 +56,12 @@ def test_a_line_of_a_notebook_or_a_shell() -> None:
     assert installed_lines("$ pip3 install deepspeed==0.17.0\n") == ["deepspeed==0.17.0"]
 
 
+@pytest.mark.parametrize("shell", ["bash -c", "bash -lc"])
+@pytest.mark.parametrize("then", ["", " && deepspeed train.py --deepspeed ds.json"])
+def test_a_line_that_a_container_runs(shell: str, then: str) -> None:
+    line = f'docker run --gpus all nvcr.io/x:1 {shell} "pip install deepspeed==0.16.4 peft==0.14.0{then}"'
+    assert installed_lines(line) == ["deepspeed==0.16.4", "peft==0.14.0"]
+
+
 def test_rows_of_a_table_without_its_heading() -> None:
     assert as_requirements("deepspeed    0.16.4\ntorch   2.6.0+cu124\n") == "deepspeed==0.16.4\ntorch==2.6.0+cu124"

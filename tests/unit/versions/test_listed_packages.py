@@ -52,6 +52,13 @@ package:
             {"torch"},
             False,
         ),
+        (
+            "pyproject.toml",
+            "[tool.poetry.dependencies]\npython = '^3.10'\ntorch = '2.5.1'\npeft = '^0.14'\n",
+            {"torch": "2.5.1"},
+            {"peft"},
+            False,
+        ),
     ],
 )
 def test_a_list_of_packages_is_read_in_each_form(
@@ -71,7 +78,7 @@ def test_a_list_of_packages_is_read_in_each_form(
         ),
         (
             "pyproject.toml",
-            "[tool.poetry.dependencies]\ntorch = '^2.5'\n",
+            "[tool.poetry]\nname = 'x'\n",
             "pyproject.toml: has no `dependencies` of a [project]; give its lock, or the output of `pip freeze`",
         ),
         (
