@@ -24,6 +24,7 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
         yield cluster
 
 
+@pytest.mark.nightly
 def test_ranks_that_span_nodes_measure_what_ranks_on_one_machine_do(
     regress: Regress, checkpointing: dict[str, Any], nodes: Nodes
 ) -> None:

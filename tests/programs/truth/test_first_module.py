@@ -136,7 +136,7 @@ def trained(folder: Path, wrap: str, fault: str = "") -> Numerics:
 OFF = r"\d+(\.\d+)?(e\+\d+)? tolerances off"
 
 
-@pytest.mark.parametrize("wrap", ["DDP", "FSDP2"])
+@pytest.mark.parametrize("wrap", [pytest.param("DDP", marks=pytest.mark.nightly), "FSDP2"])
 @pytest.mark.parametrize(
     ("fault", "said"),
     [

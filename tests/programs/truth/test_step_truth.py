@@ -181,7 +181,9 @@ LOST = "change = lambda name, gradient: gradient * (1 - micro_batch)\n"
 WRONG_COUNT = "change = lambda name, gradient: gradient / 2\n"
 
 
-@pytest.mark.parametrize("wrap", ["one process", "DDP", "FSDP2", "FSDP2 in bf16"])
+@pytest.mark.parametrize(
+    "wrap", ["one process", "DDP", "FSDP2", pytest.param("FSDP2 in bf16", marks=pytest.mark.nightly)]
+)
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
