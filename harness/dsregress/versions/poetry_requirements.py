@@ -1,4 +1,4 @@
-"""What poetry's table of dependencies requires, as pip writes it. Pure."""
+"""Poetry's table of dependencies, as pip writes requirements. Pure."""
 
 from __future__ import annotations
 

@@ -320,7 +320,10 @@ globalThis.dsregressAudit = (() => {
     const moved = Object.keys(now.versions).filter((name) => old.versions[name] !== now.versions[name]);
     const covers = moved.map((name) => coverage(data, now, name));
     const uncovered = moved.filter((name, at) => covers[at] === "free");
-    const unlisted = unlistedReleases(data, now.versions, moved.filter((name) => !uncovered.includes(name)));
+    const used = Object.keys(now.versions).filter((name) => now.facts[name] !== false);
+    const covered = used.filter((name) => moved.length && coverage(data, now, name) !== "free");
+    const movedFirst = [...covered.filter((name) => moved.includes(name)), ...covered.filter((name) => !moved.includes(name))];
+    const unlisted = unlistedReleases(data, now.versions, movedFirst);
     const beyond = isBeyond(data, old, now);
     const isOpenHere = (one) => isNew(one, before) || (isNewlyUnknown(one, before) && one.besideAffected);
     const unknown = after.filter((one) => one.match === "unknown" && isOpenHere(one) && one.advisory.decides && (beyond || !(one.open.length || one.packages.length)));
