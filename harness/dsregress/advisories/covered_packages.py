@@ -29,9 +29,9 @@ def unlisted_releases(
     """Yield ``deepspeed 0.16.80`` for each final release of the packages that is not among those that are known, published
     or run, be it newer than all of them or between them. Those beside it say nothing of it."""
     for name in packages:
-        listed = committed_releases(name)
+        listed = {parsed(one) for one in committed_releases(name)}
         release = parsed(versions[name])
-        if not listed or release.is_prerelease or release < parsed(listed[0]) or release.base_version in listed:
+        if not listed or release.is_prerelease or release < min(listed) or parsed(release.base_version) in listed:
             continue
-        if versions[name] not in known_versions(advisories, name):
+        if release not in map(parsed, known_versions(advisories, name)):
             yield f"{name} {versions[name]}"

@@ -177,8 +177,8 @@ def _judged(
     changed = [name for name, version in new.versions.items() if old.versions.get(name) != version]
     covers = {name: coverage(advisories, new, name) for name in changed}
     uncovered = tuple(name for name in changed if covers[name] is Match.FREE)
-    nobody_knows = unlisted_releases(advisories, new.versions, covered_packages(advisories, new) if changed else ())
-    unlisted = tuple(sorted(nobody_knows, key=lambda release: release.split()[0] not in changed))
+    covered = sorted(covered_packages(advisories, new) if changed else (), key=lambda name: name not in changed)
+    unlisted = tuple(unlisted_releases(advisories, new.versions, covered))
     is_beyond = _is_beyond(advisories, old, new)
     unknown = [one for one in after if _leaves_open(one, before, is_beyond=is_beyond)]
     depends = tuple(one for one in open_ones if _is_question(one))

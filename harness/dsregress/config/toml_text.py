@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 if sys.version_info >= (3, 11):
@@ -27,3 +28,11 @@ def parsed_toml(text: str) -> dict[str, Any]:
         raise ValueError("it is nested too deeply") from None
     except ValueError:
         raise ValueError("a number of too many digits") from None
+
+
+def table_of(values: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
+    """Return the table of these names, one in another; empty if there is none."""
+    found: Any = values
+    for name in names:
+        found = found.get(name, {}) if isinstance(found, dict) else {}
+    return found if isinstance(found, dict) else {}

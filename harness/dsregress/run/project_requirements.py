@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from dsregress.config.toml_text import parsed_toml
+from dsregress.config.toml_text import parsed_toml, table_of
 from dsregress.probe.border.untrusted import MOST_FILE_BYTES, read_regular
 from dsregress.versions.install_lines import requirements_of_call
 from dsregress.versions.pasted_versions import CONDA_NAMES
@@ -127,13 +127,13 @@ def _addresses(text: str) -> Iterator[tuple[str, str]]:
 
 def project_scripts(folder: Path) -> Mapping[str, str]:
     """Return, by its name, the ``module:function`` of each command that the project in ``folder`` installs."""
-    scripts = _table(folder / "pyproject.toml", "project").get("scripts", {})
+    scripts = table_of(_document(folder / "pyproject.toml"), "project").get("scripts", {})
     return {name: entry for name, entry in scripts.items() if isinstance(entry, str)}
 
 
 def name_of_project(root: Path) -> str:
     """Return the distribution that a repository builds, normalised; empty if no file says it."""
-    project = _table(root / "pyproject.toml", "project")
+    project = table_of(_document(root / "pyproject.toml"), "project")
     name = project.get("name")
     if name is None:
         name = _name_of_setup(project_text(root / "setup.py"))
@@ -233,14 +233,14 @@ def _files_of_pip(folder: Path) -> list[Path]:
 
 def _of_pyproject(file: Path) -> Iterator[str]:
     """Yield what a project requires to run, then its extras and groups."""
-    project, poetry = _table(file, "project"), _table(file, "tool", "poetry")
+    document = _document(file)
+    project, poetry = table_of(document, "project"), table_of(document, "tool", "poetry")
     yield from _strings(project.get("dependencies", []))
-    yield from poetry_requirements(_table(file, "tool", "poetry", "dependencies"))
+    yield from poetry_requirements(table_of(poetry, "dependencies"))
     yield from _lists(project.get("optional-dependencies", {}))
-    yield from _lists(_table(file, "dependency-groups"))
-    groups = poetry.get("group", {})
-    for name in groups if isinstance(groups, dict) else ():
-        yield from poetry_requirements(_table(file, "tool", "poetry", "group", name, "dependencies"))
+    yield from _lists(table_of(document, "dependency-groups"))
+    for name in table_of(poetry, "group"):
+        yield from poetry_requirements(table_of(poetry, "group", name, "dependencies"))
 
 
 def _of_pip(file: Path, seen: set[Path]) -> Iterator[str]:
@@ -276,13 +276,6 @@ def _of_setup_cfg(file: Path) -> Iterator[str]:
     except configparser.Error:
         return
     yield from filter(None, map(str.strip, read.get("options", "install_requires", fallback="").splitlines()))
-
-
-def _table(file: Path, *names: str) -> Mapping[str, Any]:
-    found: Any = _document(file)
-    for name in names:
-        found = found.get(name, {}) if isinstance(found, dict) else {}
-    return found if isinstance(found, dict) else {}
 
 
 def _document(file: Path) -> Mapping[str, Any]:

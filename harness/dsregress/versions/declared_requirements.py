@@ -88,15 +88,21 @@ def releases_within(package: str, bounds: str) -> list[str]:
 
 def _requirements_of(package: str, version: str) -> Iterator[tuple[str, bool]]:
     """Yield the requirements of a release, and if each is declared."""
-    for text in known_requirements().get(package, {}).get(_without_build(version), ()):
+    for text in _declared_by(package, version) or ():
         yield text, True
     for bound in UNDECLARED:
         if bound.package == package and bound.is_about(version):
             yield f"{bound.other}{bound.versions}", False
 
 
-def _without_build(version: str) -> str:
-    return version.partition("+")[0]
+def _declared_by(package: str, version: str) -> Sequence[str] | None:
+    """Return what a release declares, of whatever build and however it is written (4.48 is 4.48.0); None if not known."""
+    known = known_requirements().get(package, {})
+    release = version.partition("+")[0]
+    if release in known:
+        return known[release]
+    same = parsed_version(release)
+    return next((texts for one, texts in known.items() if parsed_version(one) == same), None)
 
 
 def ending_releases(
@@ -146,7 +152,7 @@ def unknown_requirements(versions: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(
         f"{package} {version}"
         for package, version in versions.items()
-        if package in known and _without_build(version) not in known[package]
+        if package in known and _declared_by(package, version) is None
     )
 
 

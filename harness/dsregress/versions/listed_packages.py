@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from dsregress.config.toml_text import parsed_toml
+from dsregress.config.toml_text import parsed_toml, table_of
 from dsregress.errors import UsageError
 from dsregress.versions.pasted_versions import CONDA_NAMES
 from dsregress.versions.poetry_requirements import poetry_requirements
@@ -53,19 +53,13 @@ def _toml(text: str, file: str) -> Mapping[str, object]:
 
 def _of_project(values: Mapping[str, object], file: str) -> ListedPackages:
     """Return the dependencies that are no extra's."""
-    declared = _table(values, "project").get("dependencies")
+    declared = table_of(values, "project").get("dependencies")
     if not isinstance(declared, list):
-        of_poetry = _table(_table(_table(values, "tool"), "poetry"), "dependencies")
-        declared = [*poetry_requirements({name: value for name, value in of_poetry.items() if name != "python"})]
+        declared = [*poetry_requirements(table_of(values, "tool", "poetry", "dependencies"))]
         if not declared:
             hint = "give its lock, or the output of `pip freeze`"
             raise UsageError("has no `dependencies` of a [project]", where=file, hint=hint)
     return ListedPackages(tuple(map(str, declared)), is_whole=False)
-
-
-def _table(values: Mapping[str, object], name: str) -> Mapping[str, object]:
-    found = values.get(name)
-    return found if isinstance(found, Mapping) else {}
 
 
 def _of_pylock(values: Mapping[str, object]) -> Iterator[str]:

@@ -22,6 +22,7 @@ ADVISORIES = read_advisories()
         ("0.16.8.post1", False),
         ("0.20.0rc1", False),  # of a release to come
         ("0.3.0", False),  # older than all that are listed
+        ("0.16", False),  # 0.16.0, as one writes it
     ],
 )
 def test_a_final_release_that_is_not_known_to_be_published(version: str, is_unlisted: bool) -> None:

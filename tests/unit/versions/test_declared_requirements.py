@@ -72,8 +72,9 @@ def test_the_newest_that_go_together_keep_to_the_range_of_what_stays() -> None:
     assert [one.text for one in moved] == ["trl 1.16.0 requires transformers>=4.56.2, not <4.56"]
 
 
-def test_a_build_for_a_card_requires_what_its_release_does() -> None:
-    assert len(conflicts_of({"trl": "1.16.0+local", "transformers": "4.47.0"})) == 1
+@pytest.mark.parametrize("release", ["1.16.0+local", "1.16"])
+def test_a_release_requires_the_same_of_whatever_build_and_however_it_is_written(release: str) -> None:
+    assert len(conflicts_of({"trl": release, "transformers": "4.47.0"})) == 1
 
 
 def test_what_is_not_satisfied_before_either_is_no_new_conflict() -> None:
@@ -115,6 +116,7 @@ def test_releases_that_do_not_run_together_are_a_conflict_that_no_metadata_decla
 
 def test_releases_of_which_no_requirements_are_known_are_named() -> None:
     assert unknown_requirements({"trl": "0.9.1", "transformers": "4.57.6", "numpy": "2.0"}) == ("trl 0.9.1",)
+    assert unknown_requirements({"trl": "1.16"}) == ()
 
 
 LATEST = {"trl": "1.16.0", "transformers": "5.3.0", "llamafactory": "0.9.4"}

@@ -51,8 +51,13 @@ globalThis.dsregressAudit = (() => {
     return { "===": isEqual, "==": isEqual, "!=": !isEqual, "<=": order <= 0, ">=": order >= 0, "<": order < 0, ">": order > 0 }[operator];
   };
   const isRelease = (text) => /^v?\d+(\.\d+)+/.test(text); // and no commit
+  const declaredBy = (data, name, version) => {
+    const known = data.requirements[name] || {};
+    const release = version.split("+")[0];
+    return known[release] || known[isRelease(release) && Object.keys(known).find((one) => compared(one, release) === 0)] || [];
+  };
   const requirementsOf = (data, name, version) => [
-    ...(data.requirements[name]?.[version.split("+")[0]] || []).map((one) => [one, "requires"]),
+    ...declaredBy(data, name, version).map((one) => [one, "requires"]),
     ...data.bounds.filter((one) => isRelease(version) && one.package === name && one.releases.split(",").every((limit) => isIn(version, limit)))
       .map((one) => [one.other + one.versions, "runs only with"]),
   ];
@@ -281,7 +286,8 @@ globalThis.dsregressAudit = (() => {
     const listed = releasesOf(data, name);
     const release = versions[name].replace(/^v/, "").split("+")[0].replace(/\.post\d+$/, "");
     return listed.length && /^\d+(\.\d+)*$/.test(release) && compared(release, listed[0]) >= 0 &&
-      !listed.includes(release) && !knownVersions(data.advisories, name).includes(versions[name]);
+      !listed.some((one) => compared(one, release) === 0) &&
+      !knownVersions(data.advisories, name).some((one) => compared(one, versions[name]) === 0);
   }).map((name) => `${name} ${versions[name]}`);
   const olderThanRun = (data, versions) => {
     const minor = (version) => parsed(version)[0].slice(0, 2).join(".");
@@ -322,8 +328,8 @@ globalThis.dsregressAudit = (() => {
     const uncovered = moved.filter((name, at) => covers[at] === "free");
     const used = Object.keys(now.versions).filter((name) => now.facts[name] !== false);
     const covered = used.filter((name) => moved.length && coverage(data, now, name) !== "free");
-    const movedFirst = [...covered.filter((name) => moved.includes(name)), ...covered.filter((name) => !moved.includes(name))];
-    const unlisted = unlistedReleases(data, now.versions, movedFirst);
+    covered.sort((one, other) => moved.includes(other) - moved.includes(one));
+    const unlisted = unlistedReleases(data, now.versions, covered);
     const beyond = isBeyond(data, old, now);
     const isOpenHere = (one) => isNew(one, before) || (isNewlyUnknown(one, before) && one.besideAffected);
     const unknown = after.filter((one) => one.match === "unknown" && isOpenHere(one) && one.advisory.decides && (beyond || !(one.open.length || one.packages.length)));
