@@ -73,6 +73,10 @@ def _worker_error() -> Exception:
         ),
         (lambda: _raised(lambda: os.listdir("images")), f"there is no images {_HERE}"),
         (
+            lambda: _raised(lambda: Path("logs/a/run.yaml").write_text("")),
+            "there is no logs/a where the program is launched: make it, as the program writes run.yaml there",
+        ),
+        (
             lambda: _refuse_file("checkout", "git clone https://example.org/checkout"),
             "there is no checkout where the program is launched: git clone https://example.org/checkout",
         ),

@@ -191,11 +191,11 @@ def test_a_folder_of_the_users_has_images_per_class(root: str, classes: int, row
         assert found[5][0].tobytes() == found[5][0].tobytes() != found[6][0].tobytes()
 
 
-def test_images_are_sent_to_the_workers_that_a_program_spawns() -> None:
+def test_images_are_sent_to_processes_that_are_no_forks() -> None:
     with made_up_images(True):
         datasets = imported("datasets")
         sent = pickle.dumps((datasets.Flowers102("data"), datasets.ImageFolder("mine"), datasets.CIFAR10("data")))
-    flowers, folder, arrays = pickle.loads(sent)  # where the classes are as they were installed, as in a worker
+    flowers, folder, arrays = pickle.loads(sent)  # where the classes are as they were installed
     assert (len(flowers), len(folder), len(arrays)) == (1_020, 2_048, 50_000)
     assert flowers[3][0].size == (667, 500)
     assert folder[3][0].size == (500, 375)

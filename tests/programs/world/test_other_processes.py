@@ -25,6 +25,27 @@ if __name__ == "__main__":
             optimizer.step()
 """
 
+ITS_OWN = """
+import multiprocessing, torch
+
+def count(cards):
+    torch.ones(1).cuda()
+    cards.put(torch.cuda.device_count())
+
+if __name__ == "__main__":
+    multiprocessing.set_start_method("METHOD", force=True)
+    cards = multiprocessing.Queue()
+    process = multiprocessing.Process(target=count, args=(cards,))
+    process.start()
+    seen = cards.get(timeout=60)
+    process.join()
+    model = torch.nn.Linear(4, 4 * seen).cuda()
+    optimizer = torch.optim.AdamW(model.parameters())
+    while True:
+        model(torch.ones(2, 4).cuda()).sum().backward()
+        optimizer.step()
+"""
+
 POLLING = """
 import time, urllib.request
 
@@ -43,6 +64,12 @@ def test_spawned_workers_find_a_script_that_is_given_by_a_relative_path(folder: 
     (folder / "code").mkdir()
     (folder / "code" / "train.py").write_text(SPAWNING)
     passed(ran(folder, "sim", 1, "python code/train.py"))
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_a_process_that_a_program_spawns_has_the_card(folder: Path, method: str) -> None:
+    (folder / "train.py").write_text(ITS_OWN.replace("METHOD", method))
+    passed(ran(folder, "sim", 1, "python train.py"))
 
 
 def test_a_server_that_nobody_starts_is_named_in_seconds(folder: Path) -> None:

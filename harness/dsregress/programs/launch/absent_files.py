@@ -22,7 +22,7 @@ from dsregress.probe.border import faults
 from dsregress.probe.border.callees import value_in_frame
 from dsregress.programs.substitutes import synthetic_files
 from dsregress.programs.world import workplace
-from dsregress.programs.world.resource_errors import LIBRARIES, place_of
+from dsregress.programs.world.resource_errors import LIBRARIES, place_of, statement_of
 from skeletons.hub_names import known_model_of_folder
 from vgpu.error_chain import behind_one_another
 
@@ -61,6 +61,10 @@ _OF_A_SKELETON = re.compile(
 )
 
 
+#: A statement that writes a file.
+_WRITING = re.compile(r"""\bopen\(.*["'][wax]b?\+?["']|\.write_(?:text|bytes)\(""")
+
+
 class AbsentFile(NamedTuple):
     """A file or folder of a program's own that is not there."""
 
@@ -79,6 +83,9 @@ def absent_file(error: BaseException, arguments: Sequence[str], source: str, run
         for path in _missing_paths(one, arguments):
             whole = os.path.abspath(os.path.expanduser(path))
             if not os.path.exists(whole) and _is_the_programs(whole, source):
+                if _WRITING.search(statement_of(one)) and not os.path.exists(folder := os.path.dirname(whole)):
+                    makes = f"make it, as the program writes {os.path.basename(whole)} there"
+                    return AbsentFile(whole, f"{place_of(error)}: {_said(path, folder, makes)}", None)
                 form = synthetic_files.format_of(whole, one, run)
                 advice = _advice(one)
                 if form is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import multiprocessing.process
 import os
 import runpy
 import sys
@@ -35,6 +34,7 @@ from dsregress.programs.watch.step_watch import StepWatch
 from dsregress.programs.world import random_state, workplace
 from dsregress.programs.world.absent_servers import WaitsInVain
 from dsregress.programs.world.ended_threads import ended_threads
+from dsregress.programs.world.forked_processes import forked_processes
 from dsregress.programs.world.process_pools import capped_pools
 from dsregress.programs.world.program_errors import CannotRun, ProgramError
 from dsregress.programs.world.resource_errors import NotHere
@@ -158,7 +158,7 @@ def _surrounded(
         capped_pools(),
         ended_threads(),
         usual_terminal(),
-        attribute(multiprocessing.process, "ORIGINAL_DIR", os.getcwd()),  # in which spawned workers look for the script
+        forked_processes(),
         _start_variables(start, of_a_rank := _of_a_rank()),
         _command_line(start),
         project_packages.importable(project),

@@ -219,8 +219,8 @@ def _image_at(known: KnownImages, seed: int, path: str) -> object:
 
 
 class _Images:
-    """The images of a data set. In a process that a program spawns, such as a loader's worker, torchvision is as it was
-    installed, so unpickling them replaces there how the data set is read."""
+    """The images of a data set. In a process that is no fork of the program, torchvision is as it was installed, so
+    unpickling them replaces there how the data set is read."""
 
     def __init__(self, kind: type, known: KnownImages, seed: int) -> None:
         self._made_of = (kind, known, seed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import linecache
 import os
 import re
 import sys
@@ -52,8 +53,17 @@ def program_place() -> str:
 
 def place_of(error: BaseException) -> str:
     """Return the place (see `program_place`) of the statement that raised an error."""
-    frames = reversed(list(traceback.walk_tb(error.__traceback__)))
-    return _innermost((frame.f_code.co_filename, line) for frame, line in frames)
+    return _innermost(_lines_behind(error))
+
+
+def statement_of(error: BaseException) -> str:
+    """Return the first line of the program's own statement that raised an error; empty if none did."""
+    place = innermost_place(_lines_behind(error))
+    return "" if place is None else linecache.getline(*place)
+
+
+def _lines_behind(error: BaseException) -> list[tuple[str, int]]:
+    return [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)][::-1]
 
 
 def _innermost(lines: Iterable[tuple[str, int]]) -> str:
