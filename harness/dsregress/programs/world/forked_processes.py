@@ -1,6 +1,6 @@
-"""Forks in place of the processes that a program spawns. A new interpreter would have neither the card nor the rules of the run, nor what is made
-up for it, and where torch and torchvision are of different builds not even torchvision; no CUDA context forbids a fork here.
-"""
+"""Forks in place of the processes that a program spawns. A new interpreter would have neither the card nor the rules of the
+run, nor what is made up for it, and where torch and torchvision are of different builds not even torchvision; no CUDA
+context forbids a fork here."""
 
 from __future__ import annotations
 
