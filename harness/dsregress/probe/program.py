@@ -34,7 +34,7 @@ from dsregress.probe.border.untrusted import read_regular
 from dsregress.probe.launch_line import LaunchLine, LaunchLineError, parse
 from dsregress.probe.scenario import PACKAGES, Scenario, ScenarioError
 from dsregress.probe.shell_syntax import joined
-from dsregress.probe.surrounding_folder import surrounding_folder
+from dsregress.probe.surrounding_folder import folders_above, surrounding_folder
 
 #: The parameters of every program, in addition to its line and ranks; see `dsregress.programs.program_adapter`.
 DEFAULTS: Mapping[str, Any] = {
@@ -71,6 +71,8 @@ _LARGEST_PROGRAM = 64 << 20  #: a zip file may be one
 #: Files whose errors are left to the Python that runs them: its release may read more than ours.
 _OF_PYTHON = frozenset((".py", ".pyw", ".pyc", ".pyz", ".zip"))
 _MOST_SOURCES = 5_000
+#: Folders that an error names.
+_MOST_FOLDERS = 3
 _LEFT_OUT = frozenset(("__pycache__", "node_modules", "site-packages", "wandb", "runs", "outputs", "results"))
 
 
@@ -189,7 +191,9 @@ def check(line: LaunchLine, folder: Path) -> None:
         return
     file = folder / line.program
     if not file.is_file():
-        raise ScenarioError(f"program: no such file: {line.program} in {folder}")
+        elsewhere = _folders_with(line.program, folder)
+        hint = f"; start the line in {' or '.join(elsewhere)}, where there is one" if elsewhere else ""
+        raise ScenarioError(f"program: no such file: {line.program} in {folder}{hint}")
     try:
         data = read_regular(file, _LARGEST_PROGRAM, follow_links=True)
         if file.suffix not in _OF_PYTHON and not line.starts_any_file:
@@ -198,6 +202,18 @@ def check(line: LaunchLine, folder: Path) -> None:
         raise ScenarioError(f"program: {line.program} cannot be read: {error.strerror}") from None
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise ScenarioError(f"program: {line.program} is no Python; name the script that the line starts") from None
+
+
+def _folders_with(program: str, folder: Path) -> list[str]:
+    """Return the folders of the project, relative to ``folder``, in which a line that names ``program`` could start: a
+    README's line often means the folder of its script."""
+    ending = Path(program).parts
+    below = [file.relative_to(folder).parts for file in _sources(folder)]
+    found = [os.path.join(*parts[: -len(ending)]) for parts in below if parts[-len(ending) :] == ending]
+    found += [
+        os.path.relpath(at, folder) for at in folders_above(Path(os.path.realpath(folder))) if _is_file(at / program)
+    ]
+    return found[:_MOST_FOLDERS]
 
 
 def sources_sha256(line: LaunchLine, folder: Path) -> str:

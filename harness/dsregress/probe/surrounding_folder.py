@@ -36,7 +36,7 @@ def surrounding_folder(folder: Path, files: Iterable[Path]) -> Path:
     says; ``folder`` itself if they reach nothing beyond it. Never one above a repository, nor the user's home or one above
     it."""
     folder = Path(os.path.realpath(folder))
-    above = list(_above(folder))
+    above = list(folders_above(folder))
     levels = 0
     for file in files if above else ():
         if file.suffix in _SETTINGS:
@@ -49,7 +49,7 @@ def surrounding_folder(folder: Path, files: Iterable[Path]) -> Path:
     return ([folder, *above])[min(levels, len(above))]
 
 
-def _above(folder: Path) -> Iterator[Path]:
+def folders_above(folder: Path) -> Iterator[Path]:
     """Yield the folders above it that may be copied with it, from the inside out."""
     home = Path(os.path.realpath(os.path.expanduser("~")))
     at = folder

@@ -97,6 +97,18 @@ def test_all_programs_are_listed_but_for_those_that_are_gone(settings: Settings,
         available_workloads.load_scenarios(settings, [gone])
 
 
+def test_a_line_that_starts_in_another_folder_of_its_project_is_told_which(settings: Settings, folder: Path) -> None:
+    inner = folder / "a" / "b"
+    inner.mkdir(parents=True)
+    (inner / "tune.py").write_text("")
+    with pytest.raises(UsageError, match="; start the line in a/b, where there is one"):
+        given(settings, folder, "torchrun tune.py")
+    with pytest.raises(UsageError, match=r"; start the line in \.\./\.\., where there is one"):
+        given(settings, inner, "torchrun a/b/tune.py")
+    with pytest.raises(UsageError, match=r"no such file: une\.py in \S+; see docs"):
+        given(settings, folder, "torchrun une.py")
+
+
 def test_a_scenario_of_the_project_keeps_its_name(settings: Settings, folder: Path) -> None:
     name = given(settings, folder)
     Path(settings.scenarios, f"{name}.py").write_text(SCENARIO)
