@@ -7,6 +7,7 @@ its outcome has a remedy (`program_remedies`).
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import time
 from collections.abc import Callable, Collection
@@ -22,6 +23,7 @@ from dsregress.model import AXES, Cell, Failed, Result, read_signature
 from dsregress.probe import launch_line, oldest_torch
 from dsregress.run import pipeline, program_stack
 from dsregress.run.cpu_torch import is_torch_for_here
+from dsregress.run.kept_attempts import AttemptNotes
 from dsregress.run.program_remedies import (
     Attempt,
     OfItsDay,
@@ -112,10 +114,37 @@ def _compared(settings: Settings) -> dict[str, str]:
 def remedied_attempt(
     attempt: Attempt, plan: Plan, settings: Settings, installer: Installer, watch: Watch
 ) -> TriedAttempt:
-    """Return the attempt with the remedies that runs of its baseline ask for. Every run is stored. Raise as
-    `Session.measure`."""
-    began, named = time.monotonic(), attempt.fixed
-    planned, result = plan(attempt), None
+    """Return the attempt with the remedies that runs of its baseline ask for. Every run is stored, and what it came to is
+    kept for the next command. Raise as `Session.measure`."""
+    notes = AttemptNotes(attempt, settings, watch.note)
+    tried = _remedied(_begun(attempt, plan, notes), attempt.fixed, plan, settings, installer, watch, notes)
+    notes.keep(tried.attempt)
+    return tried
+
+
+def _begun(attempt: Attempt, plan: Plan, notes: AttemptNotes) -> tuple[Attempt, pipeline.Planned]:
+    """Return the attempt to begin with, and its plan: where it came to before, unless that cannot be had any more."""
+    kept = notes.kept()
+    with contextlib.suppress(UsageError):
+        if kept is not None:
+            begun = kept.attempt, plan(kept.attempt)
+            for line in kept.lines:
+                notes.note(line)
+            return begun
+    return attempt, plan(attempt)
+
+
+def _remedied(
+    begun: tuple[Attempt, pipeline.Planned],
+    named: Collection[str],
+    plan: Plan,
+    settings: Settings,
+    installer: Installer,
+    watch: Watch,
+    notes: AttemptNotes,
+) -> TriedAttempt:
+    note = notes.note
+    began, (attempt, planned), result = time.monotonic(), begun, None
     newest: tuple[Attempt, Result] | None = None  # before releases of the program's day were taken
     for _ in range(_MOST_REMEDIES):
         cells = _tried_first(planned)
@@ -133,25 +162,21 @@ def remedied_attempt(
         of_release = functools.partial(_of_release, installer=installer)
         found = remedy_of(result.outcome, attempt, planned.stacks.baseline, of_its_day, of_release)
         if found is None and newest is not None and _gets_less_far(result, newest[1]):
-            watch.note(
-                f"{attempt.program.name}: those do not go together here: keeps the newest, with which it gets further"
-            )
+            note(f"{attempt.program.name}: those do not go together here: keeps the newest, with which it gets further")
             return TriedAttempt(newest[0], None)
         if found is None:
             says_nothing = reusable([result], 0) is None or fails_with_each(result, planned.stacks.stacks)
             return TriedAttempt(attempt, result if says_nothing else None)
         if time.monotonic() - began > _MOST_TIME:
-            watch.note(
-                f"{attempt.program.name}: after {_MOST_TIME / 60:.0f} min no further remedy is tried: {found.line}"
-            )
+            note(f"{attempt.program.name}: after {_MOST_TIME / 60:.0f} min no further remedy is tried: {found.line}")
             return TriedAttempt(attempt, result)
         if found.attempt.dated != attempt.dated and newest is None:
             newest = attempt, result
         before, (attempt, line) = attempt, found
-        watch.note(f"{attempt.program.name}: {line}")
+        note(f"{attempt.program.name}: {line}")
         if _may_lack_more(attempt, before):
-            attempt = completed_attempt(attempt, cells[0].device, settings, installer, watch.note)
-        possible = _possible(attempt, before, plan, watch)
+            attempt = completed_attempt(attempt, cells[0].device, settings, installer, note)
+        possible = _possible(attempt, before, plan, note)
         if possible is None:
             another = _without_packages_of(attempt, before)
             if another is None:
@@ -159,6 +184,8 @@ def remedied_attempt(
             attempt = another
         else:
             (attempt, planned), result = possible, None
+        if newest is None:  # else the newest releases may be better
+            notes.keep(attempt)
     return TriedAttempt(attempt, None)
 
 
@@ -187,7 +214,9 @@ def _without_packages_of(attempt: Attempt, before: Attempt) -> Attempt | None:
     return msgspec.structs.replace(before, left_out=(*before.left_out, *new)) if new else None
 
 
-def _possible(attempt: Attempt, before: Attempt, plan: Plan, watch: Watch) -> tuple[Attempt, pipeline.Planned] | None:
+def _possible(
+    attempt: Attempt, before: Attempt, plan: Plan, note: Callable[[str], None]
+) -> tuple[Attempt, pipeline.Planned] | None:
     """Return the attempt that a remedy asks for, and its plan; without the packages of which no release goes with the
     others. None if there is no such attempt: the program ends as it did before."""
     for _ in range(_MOST_LEFT_OUT):
@@ -196,10 +225,10 @@ def _possible(attempt: Attempt, before: Attempt, plan: Plan, watch: Watch) -> tu
         except UsageError as error:
             less = without_what_cannot_be_had(attempt, before, error.what)
             if less is None:
-                watch.note(f"{attempt.program.name}: that cannot be had: {error.what}")
+                note(f"{attempt.program.name}: that cannot be had: {error.what}")
                 return None
             attempt, line = less
-            watch.note(f"{attempt.program.name}: {line}")
+            note(f"{attempt.program.name}: {line}")
     return None
 
 

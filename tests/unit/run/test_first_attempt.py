@@ -81,7 +81,7 @@ def tried(
     given = Attempt(program=program, choice=Choice(), fixed=named, others=others or {}, said=said)
     nothing: Any = None
     watch: Any = runs
-    return remedied_attempt(given, runs.plan, Settings(), nothing, watch)
+    return remedied_attempt(given, runs.plan, Settings(environments=str(folder / ".dsregress")), nothing, watch)
 
 
 def test_the_baseline_runs_until_it_passes_and_each_remedy_is_said(
@@ -100,6 +100,21 @@ def test_the_baseline_runs_until_it_passes_and_each_remedy_is_said(
         f"{given.name}: adds wandb, which it lacks when it runs",
         f"{with_rows.name}: train.py:5: the data set a/b is not on this machine: its rows are made up (--synthetic-data)",
     ]
+
+
+def test_the_same_command_goes_on_from_where_it_came_to_and_says_so(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    first = Runs(LACKS, ROWS, Failed("init", "KeyError: 'x' (train.py:<module>)"))
+    found = tried(monkeypatch, first, tmp_path)
+    again = Runs(Passed())
+    assert tried(monkeypatch, again, tmp_path).attempt == found.attempt
+    assert len(again.ran) == 1
+    assert again.notes == first.notes
+    (tmp_path / "train.py").write_text("import datasets")
+    anew = Runs(Passed())
+    assert tried(monkeypatch, anew, tmp_path).attempt.choice.versions == {}
+    assert anew.notes == []
 
 
 @pytest.mark.parametrize(
