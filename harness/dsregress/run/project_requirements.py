@@ -1,6 +1,7 @@
 """The requirements that a program's project declares, in its folder and those above it up to its repository's:
 ``requirements*.txt``, ``requirements/*.txt``, ``pyproject.toml``, ``setup.py``, ``setup.cfg``, conda's ``environment.yml``
-or ``requirements.yaml``, the locks of uv and poetry; and the lines ``pip install ...`` of its README and install scripts."""
+or ``requirements.yaml``, the locks of uv and poetry; the lines ``pip install ...`` of its README and install scripts; and
+what else a README states (`readme_requirements`)."""
 
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ from packaging.utils import canonicalize_name
 
 from dsregress.config.toml_text import parsed_toml, table_of
 from dsregress.probe.border.untrusted import MOST_FILE_BYTES, read_regular
+from dsregress.run.readme_requirements import stated_requirements
 from dsregress.versions.install_lines import requirements_of_call
 from dsregress.versions.pasted_versions import CONDA_NAMES
 from dsregress.versions.poetry_requirements import poetry_requirements
@@ -209,7 +211,16 @@ def _installed_texts(folder: Path) -> Iterator[tuple[str, str]]:
         for line in _PIP_LINE.findall(project_text(file).replace("\\\n", " ")):
             for word in requirements_of_call(line):
                 if not word.startswith("-r ") and "/" not in word:
-                    yield file.name, re.split(r"[=<>~!]", word)[0] if word.startswith("torch") else word
+                    yield file.name, _without_release_of_torch(word)
+        for stated in stated_requirements(project_text(file)) if file.name.startswith("README") else ():
+            if not _OF_CONDA_ALONE.match(stated.lower()):
+                name = re.split(r"[^\w.-]", stated, maxsplit=1)[0]
+                package = CONDA_NAMES.get(name.lower(), name)
+                yield file.name, _without_release_of_torch(package + stated[len(name) :])
+
+
+def _without_release_of_torch(requirement: str) -> str:
+    return re.split(r"[=<>~!]", requirement)[0] if requirement.lower().startswith("torch") else requirement
 
 
 def _locked_texts(folder: Path) -> Iterator[tuple[str, str]]:

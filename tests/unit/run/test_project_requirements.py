@@ -117,6 +117,44 @@ def test_files_of_requirements_come_before_what_a_readme_tells_one_to_install(tm
     }
 
 
+README = """# A model
+
+It is based on [`timm==0.3.2`](https://example.com/timm), for which `a==b` is a fix. On CUDA 11.8 it trains.
+
+## Dependencies
+
+```shell
+collie-lm
+einops>=0.6
+```
+
+- Python 3.8
+- [PyTorch](https://pytorch.org) >= 1.7.1
+* `transformers` 4.28.1
+- peft: see below
+- CUDA 11.3
+
+```shell
+# with another set-up
+- resnet 50.1
+```
+
+## Results
+
+- resnet 50.1
+```
+# of the environment
+accuracy
+```
+"""
+
+
+def test_a_readme_states_pins_between_backquotes_and_the_lists_of_its_dependencies(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text(README)
+    found = {name: str(one.requirement.specifier) for name, one in declared_requirements([tmp_path]).items()}
+    assert found == {"timm": "==0.3.2", "collie-lm": "", "einops": ">=0.6", "torch": "", "transformers": "==4.28.1"}
+
+
 def test_a_lock_pins_what_nothing_else_limits(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text("[project]\nname = 'own'\ndependencies = ['trl', 'peft>=0.10']\n")
     names = {"trl": "0.9.6", "peft": "0.12.0", "idna": "3.0"}
