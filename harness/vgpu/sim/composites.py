@@ -10,6 +10,8 @@ keeps other tensors for backward:
 - *rms_norm*, from torch 2.9 on: one kernel, which keeps its input and a number for each row; elsewhere five, and the normed
   tensor is kept as well (`rms_norm_symint` in ``aten/src/ATen/native/layer_norm.cpp``, `_fused_rms_norm_cuda` in
   ``aten/src/ATen/native/cuda/layer_norm_kernel.cu``). A weight of another dtype than the input's leaves this to torch.
+
+*istft* is taken apart as elsewhere, and reads a value on the way.
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+
+from vgpu.sim import answers
 
 aten = torch.ops.aten
 
@@ -38,6 +42,11 @@ def _softmax(op: Any, kernel: Any) -> Callable[..., object]:
         return op._op_dk(_TAKEN_APART, input, dim, dtype)
 
     return softmax
+
+
+def _inverse_spectrum(*args: object, **kwargs: object) -> object:
+    with answers.windows_overlap():
+        return aten.istft.default._op_dk(_TAKEN_APART, *args, **kwargs)
 
 
 def _normed(
@@ -66,6 +75,7 @@ def as_on_gpu() -> Iterator[None]:
         library.impl("dropout", _on_meta(_dropout), "AutogradMeta")
         library.impl("softmax.int", _on_meta(_softmax(aten.softmax.int, aten._softmax)), "AutogradMeta")
         library.impl("log_softmax.int", _on_meta(_softmax(aten.log_softmax.int, aten._log_softmax)), "AutogradMeta")
+        library.impl("istft", _on_meta(_inverse_spectrum), "AutogradMeta")
         if hasattr(aten, "_fused_rms_norm_backward"):
             # With a kernel of its own on meta, torch no longer takes it apart there. `Library.impl` refuses one where an
             # operator could be taken apart.

@@ -3,7 +3,8 @@
 Attention before 2.5, as `torch._meta_registrations` of 2.5 has it; the gradients of weight norm; the optimizers' operations
 on many tensors at once before 2.4; fused optimizers other than Adam and AdamW, and all with a learning rate that is a
 tensor, in every release seen. The fused ones write into what they are given
-(``aten/src/ATen/native/cuda/FusedSgdKernel.cu`` and those beside it).
+(``aten/src/ATen/native/cuda/FusedSgdKernel.cu`` and those beside it). Further operators that no release has on meta: a
+factorization of which `torch.nn.utils.parametrizations.orthogonal` begins, least squares, and two distributions.
 """
 
 from __future__ import annotations
@@ -71,6 +72,37 @@ def _weight_norm_backward(
     return torch.empty_like(saved_v), torch.empty_like(saved_g)
 
 
+def _geqrf(input: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return both factors in the input's shape, by columns as LAPACK has them, and a number for each reflection
+    (``aten/src/ATen/native/BatchLinearAlgebra.cpp``)."""
+    factors = torch.empty_like(input.mT, memory_format=torch.contiguous_format).mT
+    return factors, input.new_empty((*input.shape[:-2], min(input.shape[-2:])))
+
+
+def _least_squares(
+    input: torch.Tensor, other: torch.Tensor, rcond: float | None = None, *, driver: str | None = None
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return the solution, and what the one driver on a GPU, ``gels``, fills of the rest: residuals of more rows than
+    columns (`linalg_lstsq_out_info` in ``aten/src/ATen/native/BatchLinearAlgebra.cpp``)."""
+    rows, columns = input.shape[-2:]
+    batch, is_vector = input.shape[:-2], other.dim() == input.dim() - 1
+    right = () if is_vector else other.shape[-1:]
+    return (
+        other.new_empty((*batch, columns, *right)),
+        other.new_empty((*batch, *right) if rows > columns else (0,)),
+        input.new_empty((0,), dtype=torch.int64),
+        input.new_empty((0,)),
+    )
+
+
+def _like_its_counts(count: torch.Tensor, prob: torch.Tensor, generator: object = None) -> torch.Tensor:
+    return torch.empty_like(count, memory_format=torch.contiguous_format)
+
+
+def _like_itself(input: torch.Tensor, generator: object = None) -> torch.Tensor:
+    return torch.empty_like(input, memory_format=torch.contiguous_format)
+
+
 def _for_each(tensors: list[torch.Tensor], *_: object, **__: object) -> list[torch.Tensor]:
     return [torch.empty_like(tensor) for tensor in tensors]
 
@@ -97,6 +129,10 @@ for _name, _shapes in (
     ("_scaled_dot_product_flash_attention", _flash_attention),
     ("_scaled_dot_product_efficient_attention", _efficient_attention),
     ("_weight_norm_interface_backward", _weight_norm_backward),
+    ("geqrf", _geqrf),
+    ("linalg_lstsq", _least_squares),
+    ("binomial", _like_its_counts),
+    ("_sample_dirichlet", _like_itself),
     *((name.format(""), _for_each) for name in _OF_MANY),
     *((name.format("_"), _for_each_in_place) for name in _OF_MANY),
     *((name, _for_each_in_place) for name in _FUSED if f"aten::{name}" in torch._C._dispatch_get_all_op_names()),

@@ -302,12 +302,7 @@ class SimulationMode(TorchMeter):
             tensors = [*operators.tensors_in(args), *operators.tensors_in(tuple(kwargs.values()))]
             if not any(t.is_meta for t in tensors):
                 return self._compute_on_host(func, what, tensors, args, kwargs)
-        try:
-            out = func(*args, **kwargs)
-        except NotImplementedError as error:
-            raise SimulationError(
-                f"{func} has no meta kernel, so no shape: run it on the CPU or a GPU. At {location(caller())}"
-            ) from error
+        out = _of_shapes(func, args, kwargs)
         if "device" in kwargs and isinstance(out, torch.Tensor):
             self.ledger.add(out.untyped_storage(), self.card.placement())
         self.count(what, args, kwargs, out)
@@ -368,7 +363,7 @@ class SimulationMode(TorchMeter):
         inputs = {name: each_tensor(value, lambda t: stand_ins[id(t)]) for name, value in kwargs.items()}
         if device is not None:
             inputs["device"] = _META
-        out = func(*each_tensor(args, lambda t: stand_ins[id(t)]), **inputs)
+        out = _of_shapes(func, each_tensor(args, lambda t: stand_ins[id(t)]), inputs)
         self.op_launches += what.launches
         originals = {id(stand_ins[id(t)]): t for t in tensors}
 
@@ -549,6 +544,16 @@ class SimulationMode(TorchMeter):
                 self.known.forget(tensor)
             else:
                 self._become_ghost(tensor)
+
+
+def _of_shapes(func: torch._ops.OpOverload, args: Any, kwargs: dict[str, Any]) -> Any:
+    """Run an operator on meta. Raise SimulationError, which no program takes for an answer, if it has no kernel there."""
+    try:
+        return func(*args, **kwargs)
+    except NotImplementedError as error:
+        raise SimulationError(
+            f"{func} has no meta kernel, so no shape: run it on the CPU or a GPU. At {location(caller())}"
+        ) from error
 
 
 def _make_healthy(ghost: torch.Tensor) -> None:

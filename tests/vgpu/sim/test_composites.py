@@ -136,3 +136,17 @@ def test_nothing_of_it_is_left_after_a_simulation() -> None:
         if hasattr(aten, "_fused_rms_norm_backward"):
             functional.rms_norm(torch.empty(4, 4, device="meta"), (4,))
     assert not {"native_dropout", "_fused_rms_norm"} & set(seen.names)
+
+
+def test_a_spectrum_is_inverted_and_trained_though_its_windows_are_asked_for_zeros() -> None:
+    with Simulation():
+        window = torch.hann_window(64, device=Simulation.device)
+        sound = torch.randn(2, 4096, device=Simulation.device, requires_grad=True)
+        spectrum = torch.stft(sound, 64, window=window, return_complex=True)
+        inverse = torch.istft(spectrum, 64, window=window, length=4096)
+        assert inverse.shape == (2, 4096)
+        inverse.sum().backward()
+        assert sound.grad.shape == sound.shape
+        unknown = torch.randn(2, device=Simulation.device)
+        with pytest.raises(RuntimeError, match="compared by value"):
+            torch.equal(unknown, unknown * 2)

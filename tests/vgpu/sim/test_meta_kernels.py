@@ -6,7 +6,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from vgpu.sim import meta_kernels  # noqa: E402
+from vgpu.sim import Simulation, meta_kernels  # noqa: E402
+from vgpu.sim.errors import SimulationError  # noqa: E402
 
 aten = torch.ops.aten
 
@@ -64,3 +65,37 @@ def test_this_torch_or_we_have_a_meta_kernel(name: str) -> None:
     assert torch._C._dispatch_has_kernel_for_dispatch_key(
         f"aten::{name}", "Meta"
     ) or torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", "CompositeExplicitAutograd")
+
+
+@pytest.mark.parametrize("shape", [(5, 3), (3, 5), (2, 5, 3)])
+def test_a_factorization_has_the_geometry_of_torchs_own(shape: tuple[int, ...]) -> None:
+    own, theirs = (torch.geqrf(torch.randn(*shape).to(device)) for device in ("meta", "cpu"))
+    assert [(one.shape, one.stride()) for one in own] == [(one.shape, one.stride()) for one in theirs]
+
+
+@pytest.mark.parametrize(("rows", "right"), [(5, (4,)), (3, (4,)), (5, (1,))])
+def test_least_squares_has_the_shapes_of_torchs_own(rows: int, right: tuple[int, ...]) -> None:
+    given = torch.randn(2, rows, 3), torch.randn(2, rows, *right)
+    own, theirs = (
+        torch.linalg.lstsq(*(each.to(device) for each in given), driver="gels") for device in ("meta", "cpu")
+    )
+    assert [(one.shape, one.dtype) for one in own] == [(one.shape, one.dtype) for one in theirs]
+
+
+def test_samples_of_distributions_have_the_shapes_of_torchs_own() -> None:
+    counts, chance = torch.full((3, 4), 5.0, device="meta"), torch.empty(3, 4, device="meta")
+    assert torch.binomial(counts, chance).shape == (3, 4)
+    assert torch.distributions.Dirichlet(torch.empty(3, 4, device="meta"), validate_args=False).sample().shape == (3, 4)
+
+
+def test_an_orthogonal_layer_on_the_host_keeps_its_base_in_sim() -> None:
+    with Simulation():
+        layer = torch.nn.utils.parametrizations.orthogonal(torch.nn.Linear(4, 1024, bias=False))
+        assert layer.parametrizations.weight[0].base.shape == (1024, 1024)
+        layer.to(Simulation.device)(torch.randn(2, 4, device=Simulation.device)).sum().backward()
+        assert layer.parametrizations.weight.original.grad.shape == (1024, 4)
+
+
+def test_what_has_no_shape_on_the_host_is_no_answer_that_a_program_catches() -> None:
+    with Simulation(), pytest.raises(SimulationError, match=r"aten\.\w+.* has no meta kernel"):
+        torch.histogram(torch.randn(1 << 20), 8)
