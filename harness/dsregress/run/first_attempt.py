@@ -91,6 +91,7 @@ def completed_attempt(
         added=(*attempt.added, *found.added),
         pinned=(*attempt.pinned, *found.pinned),
         others=found.others,
+        oldest={**attempt.oldest, **found.oldest},
         said=(*attempt.said, *found.notes),
         fixed=(*attempt.fixed, *_named_by_user(attempt)),
         stacks=settings.stacks,

@@ -72,6 +72,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     pinned: tuple[str, ...] = ()  #: of these and of every stack's, those that its project pins
     unpinned: tuple[str, ...] = ()  #: packages whose pins cannot be installed
     others: Mapping[str, str] = {}  #: package -> pin, or empty, of what else its project requires
+    oldest: Mapping[str, str] = {}  #: added package -> the oldest release that its project allows
     left_out: tuple[str, ...] = ()  #: packages that cannot be installed
     fixed: tuple[str, ...] = ()  #: packages whose release stays: those that its user named, or a remedy needs
     dated: tuple[str, ...] = ()  #: of the fixed ones, those that were taken from the program's day
@@ -146,6 +147,7 @@ def remedy_of(
         or (_older_packages(signature.message, attempt, stack, of_its_day) if suspected != ["torch"] else None)
         or _older_transformers(signature, suspected, attempt, stack)
         or _older_torch(signature, suspected, attempt, stack, of_its_day)
+        or _oldest_allowed(signature, suspected, attempt, stack)
     )
 
 
@@ -506,6 +508,21 @@ def _older_torch(
         msgspec.structs.replace(attempt, choice=choice, fixed=(*attempt.fixed, "torch")),
         f"fails with torch {stack.versions['torch']} ({signature.message}): takes {release}, of {of}, of {day}",
     )
+
+
+def _oldest_allowed(signature: Signature, suspected: Sequence[str], attempt: Attempt, stack: Stack) -> Remedy | None:
+    """Take the oldest release that its project allows of the added package that lacks what the program needs: it was written
+    with that one, or with one soon after it."""
+    package = suspected[0]
+    release = attempt.oldest.get(package, "")
+    if not release or package in attempt.pinned or Version(release) >= Version(stack.versions.get(package, "0")):
+        return None
+    choice = msgspec.structs.replace(attempt.choice, versions=_with_releases(attempt, {package: release}))
+    more = msgspec.structs.replace(
+        attempt, choice=choice, fixed=(*attempt.fixed, package), pinned=(*attempt.pinned, package)
+    )
+    now = f"{package} {stack.versions[package]}"
+    return Remedy(more, f"fails with {now} ({signature.message}): takes {release}, the oldest that its project allows")
 
 
 def _older_transformers(

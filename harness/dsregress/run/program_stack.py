@@ -58,6 +58,7 @@ class CompletedChoice(msgspec.Struct, frozen=True, kw_only=True):
     added: tuple[str, ...] = ()  #: packages that the user did not name
     pinned: tuple[str, ...] = ()  #: those that the project pins, or limits to others than the stack's
     others: dict[str, str] = {}  #: package -> pin, or empty, of what else the project requires
+    oldest: dict[str, str] = {}  #: added package -> the oldest release that the project allows, if it pins none
     searched: tuple[str, ...] = ()  #: folders of its own packages, which come before the environment
 
 
@@ -114,6 +115,7 @@ def complete_choice(
         added=tuple(wanted.added),
         pinned=tuple(wanted.pinned),
         others={name: one.pin for name, one in needs.others.items() if name not in wanted.choice().versions},
+        oldest=wanted.oldest,
     )
 
 
@@ -156,6 +158,7 @@ class _Wanted:
         self.notes: list[str] = []
         self.added: list[str] = []
         self.pinned: list[str] = []
+        self.oldest: dict[str, str] = {}
         self.has_other_partners = False
         self.of_commits: dict[str, OfCommit] = {}
 
@@ -280,6 +283,8 @@ class _Wanted:
         self.added += found
         self.pinned += [name for name in found if (one := wanted[name]) is not None and _is_limited_above(one)]
         self.pinned += [name for name in found if name in self.of_commits]
+        limited = {name: wanted[name] for name in found if name not in self.pinned}
+        self.oldest.update({name: low for name, one in limited.items() if one is not None and (low := _oldest(one))})
         if found:
             self.notes.append(
                 f"adds {', '.join(_added_text(found, wanted))}; --with PACKAGE=VERSION takes another release"
@@ -325,6 +330,12 @@ def _limits(declared: DeclaredRequirement) -> str:
 def _is_limited_above(declared: DeclaredRequirement) -> bool:
     """Return False for ``datasets>=3.2.0``, which any later release meets: what is taken of it is a choice of ours."""
     return any(each.operator not in (">", ">=", "!=") for each in declared.requirement.specifier)
+
+
+def _oldest(declared: DeclaredRequirement) -> str:
+    """Return the release from which on a requirement holds; empty if it has no lower bound."""
+    bounds = [each.version for each in declared.requirement.specifier if each.operator == ">="]
+    return max(bounds, key=Version, default="")
 
 
 def _without_build(release: str) -> str:

@@ -503,3 +503,26 @@ def test_a_program_of_fewer_steps_is_measured_in_its_last_one() -> None:
     )
     assert after(said, more, stage="step") is None
     assert after("ProgramError: train.py exits with 2: give --ranks 2, or --with evil", stage="init") is None
+
+
+LOST_NAME = (
+    "ImportError: cannot import name 'InstructTokenizerBase' from 'mistral_common.tokens.tokenizers' "
+    "(finetune/checkpointing.py:<module>)"
+)
+
+
+def test_the_oldest_release_that_a_project_allows_is_taken_of_a_package_that_lost_a_name() -> None:
+    stack = Stack(python="3.11", versions={**STACK.versions, "mistral-common": "1.11.3"})
+    attempt = msgspec.structs.replace(
+        GIVEN,
+        choice=Choice(versions={"mistral-common": "1.11.3"}),
+        added=("mistral-common",),
+        oldest={"mistral-common": "1.3.1"},
+    )
+    found = remedy_of(Failed("init", LOST_NAME), attempt, stack, of_no_day)
+    assert found is not None
+    assert found.attempt.choice.versions["mistral-common"] == "1.3.1"
+    assert found.line.endswith("takes 1.3.1, the oldest that its project allows")
+    older = msgspec.structs.replace(stack, versions={**stack.versions, "mistral-common": "1.3.1"})
+    assert remedy_of(Failed("init", LOST_NAME), found.attempt, older, of_no_day) is None
+    assert remedy_of(Failed("init", LOST_NAME), msgspec.structs.replace(attempt, oldest={}), stack, of_no_day) is None

@@ -106,6 +106,7 @@ def test_a_lower_bound_alone_pins_nothing(folder: Path) -> None:
     requires(folder, "trl>=0.9,<1", "datasets>=2")
     found = completed(folder)
     assert (found.added, found.pinned) == (("datasets", "trl"), ("trl",))
+    assert found.oldest == {"datasets": "2"}
 
 
 def test_what_the_stack_has_and_the_projects_pins_do_not_bring_is_added(folder: Path) -> None:
