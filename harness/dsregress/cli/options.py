@@ -415,6 +415,9 @@ def _launch(line: str) -> Launch:
     if launch.written:
         names = [name for name, _ in launch.written]
         print_note(f"its script writes {listing(names, 5)}, which each run finds")
+    if launch.filled:
+        values = [f"{name}={value}" for name, value in launch.filled]
+        print_note(f"as on one node: {' '.join(values)}; another value can be set before the line")
     if launch.empty:
         print_note(f"left out, as no variable fills it: {' '.join(launch.empty)}; --ranks N sets the number of ranks")
     return launch

@@ -20,7 +20,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,6 +30,7 @@ from dsregress.probe.border.masking import without_secrets
 from dsregress.probe.launch_line import LaunchLine, LaunchLineError, parse_words
 from dsregress.probe.program_imports import all_imports, files_in_reach
 from dsregress.probe.shell_syntax import first_of_a_shell, joined
+from dsregress.wording.quantities import listing
 from vgpu import isolation
 
 #: Seconds that a script has to start its program.
@@ -50,6 +51,25 @@ _COMPLAINT = re.compile(r"^(?:.*: line \d+: .*|.*: No such file or directory)$",
 
 #: What bash says where it cannot write: a folder that is not there, relative to the one of the line.
 _ABSENT_FOLDER = re.compile(r"(?:.*: line \d+: )?((?!/)[^:\s]*/)[^:/\s]*: No such file or directory$")
+
+#: What bash says of a variable that a line, or a script with ``set -u``, takes as set.
+_UNSET = re.compile(r"(?:^|\s)([A-Za-z_]\w*): unbound variable$")
+
+#: Variables that the machine sets for whoever starts a job on it, by the names that launchers have for them: one node of
+#: eight cards.
+_OF_ONE_NODE = {
+    "NODE_RANK": "0",
+    "MACHINE_RANK": "0",
+    "NNODES": "1",
+    "NUM_NODES": "1",
+    "NUM_MACHINES": "1",
+    "MASTER_ADDR": "localhost",
+    "MASTER_PORT": "29500",
+    "NPROC_PER_NODE": "8",
+    "GPUS_PER_NODE": "8",
+    "NUM_GPUS": "8",
+    "NGPUS": "8",
+}
 
 #: Writes a call of a launcher into a file: the folder, the number of words, the words, the variables.
 _RECORD = """#!{bash}
@@ -101,6 +121,7 @@ class Launch:
     folder: str
     empty: tuple[str, ...] = ()  #: launcher's options that the line leaves out, as they had no value: ``--nnodes=``
     written: tuple[tuple[str, str], ...] = ()  #: path in the folder -> content, of the files that the script wrote
+    filled: tuple[tuple[str, str], ...] = ()  #: variable -> value, of those that the line leaves to the machine
 
 
 class SeveralLaunches(UsageError):
@@ -163,11 +184,13 @@ def needs_shell(line: str) -> bool:
 def launch_of_shell(line: str, folder: Path) -> Launch:
     """Return the one launch that ``line`` comes to if a shell carries it out in ``folder``. Raise UsageError if it starts no
     program, or several."""
-    record = _recorded(joined(line), folder)
+    line = joined(line)
+    record, filled = _recorded_with_variables(line, folder)
     absent = _ABSENT_FOLDER.match(record.complaint) if not record.launches else None
     if absent is not None:  # of a log, which no one is to read
-        record = _recorded(f"mkdir -p {shlex.quote(absent[1])}\n{joined(line)}", folder)
-    found = {launch: parsed for launch in record.launches if (parsed := _parsed(launch)) is not None}
+        record = _recorded(f"mkdir -p {shlex.quote(absent[1])}\n{line}", folder, filled)
+    launches = [dataclasses.replace(launch, filled=tuple(filled.items())) for launch in record.launches]
+    found = {launch: parsed for launch in launches if (parsed := _parsed(launch)) is not None}
     of_ranks = [launch for launch, parsed in found.items() if parsed.launcher != "python"]
     chosen = of_ranks or list(found)
     if len(chosen) == 1:
@@ -231,8 +254,28 @@ def _parsed(launch: Launch) -> LaunchLine | None:
     return None if line.is_module and line.program in _COMMANDS["prepare"] else line
 
 
-def _recorded(line: str, folder: Path) -> _Record:
-    """Carry out ``line`` in ``folder``. Raise UsageError if that is not possible here, or does not end."""
+def _recorded_with_variables(line: str, folder: Path) -> tuple[_Record, dict[str, str]]:
+    """Carry out ``line`` as on one node, which sets the variables that are returned. Raise UsageError that names all others
+    that are not set."""
+    filled: dict[str, str] = {}
+    unset: list[str] = []
+    record = _recorded(line, folder)
+    while (found := _UNSET.search(record.complaint)) and found[1] not in (*filled, *unset):
+        if found[1] in _OF_ONE_NODE:
+            filled[found[1]] = _OF_ONE_NODE[found[1]]
+        else:
+            unset.append(found[1])
+        record = _recorded(line, folder, {**filled, **dict.fromkeys(unset, "unset")})
+    if unset:
+        values = " ".join(f"{name}=VALUE" for name in unset)
+        hint = f"write {'it' if len(unset) == 1 else 'them'} before the line: '{values}; torchrun ...'"
+        raise UsageError(f"no value for {listing(unset, len(unset))}", where="--program", hint=hint)
+    return record, filled
+
+
+def _recorded(line: str, folder: Path, variables: Mapping[str, str] | None = None) -> _Record:
+    """Carry out ``line`` in ``folder`` with more ``variables``. Raise UsageError if that is not possible here, or does not
+    end."""
     bash = shutil.which("bash")
     with tempfile.TemporaryDirectory(prefix="dsregress-") as made:
         run = Path(made)
@@ -245,7 +288,9 @@ def _recorded(line: str, folder: Path) -> _Record:
             left_out = run / "left_out"
             left_out.touch()
             recorder = Path(__file__).with_name(_RECORDER)
-            environment = shell_environment({"DSREGRESS_RECORDER": made, "BASH_ENV": str(recorder)})
+            environment = shell_environment(
+                {**(variables or {}), "DSREGRESS_RECORDER": made, "BASH_ENV": str(recorder)}
+            )
             complaint = _run_bash(run, bash, line, folder, environment)
             launches = [_launch(file, environment) for file in sorted((run / "calls").iterdir())]
             names = list(dict.fromkeys(left_out.read_text().split("\n")[:-1]))

@@ -171,7 +171,6 @@ def test_a_folder_below_the_project_stays_in_it(folder: Path) -> None:
     [
         ("bash scripts/sweep.sh", "starts no program: it calls wandb"),
         ("bash scripts/absent.sh", "starts no program: scripts/absent.sh: No such file or directory"),
-        ("torchrun train.py --data $DATA_OF_NOBODY", "starts no program: DATA_OF_NOBODY: unbound variable"),
         ("false", None),
     ],
 )
@@ -180,6 +179,31 @@ def test_a_line_that_comes_to_no_program_says_why(line: str, reason: str | None,
         launch_of_shell(line, folder)
     hint = "write the line that it starts, e.g. 'torchrun train.py'"
     assert str(refused.value) == f"--program: {reason or 'starts no program'}; {hint}"
+
+
+@pytest.mark.slow
+def test_variables_that_nobody_sets_are_all_named_at_once(folder: Path) -> None:
+    with pytest.raises(UsageError) as refused:
+        launch_of_shell(
+            "torchrun --master_port=$MASTER_PORT train.py --data ${ITS_DATA} --out ${ITS_OUTPUT} | tee log", folder
+        )
+    assert str(refused.value) == (
+        "--program: no value for ITS_DATA, ITS_OUTPUT; "
+        "write them before the line: 'ITS_DATA=VALUE ITS_OUTPUT=VALUE; torchrun ...'"
+    )
+
+
+@pytest.mark.slow
+def test_variables_of_a_machine_are_those_of_one_node(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("NODE_RANK", "MASTER_ADDR"):
+        monkeypatch.delenv(name, raising=False)
+    launch = launch_of_shell(
+        "OUT=made; torchrun --node_rank=${NODE_RANK} --master_addr=$MASTER_ADDR train.py --out $OUT", folder
+    )
+    assert launch.line == "torchrun --node_rank=0 --master_addr=localhost train.py --out made"
+    assert launch.filled == (("NODE_RANK", "0"), ("MASTER_ADDR", "localhost"))
+    monkeypatch.setenv("NODE_RANK", "1")
+    assert "--node_rank=1" in launch_of_shell("torchrun --node_rank=${NODE_RANK} train.py", folder).line
 
 
 @pytest.mark.slow
