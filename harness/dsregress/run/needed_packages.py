@@ -23,6 +23,7 @@ from dsregress.probe.launch_line import INSTALLED, LaunchLine
 from dsregress.probe.module_packages import module_named, packages_by_module
 from dsregress.probe.program_imports import all_imports, files_in_reach, imports_of_files, own_files
 from dsregress.run.asserted_releases import asserted_requirements, within_asserted
+from dsregress.run.installed_folders import installed_folders
 from dsregress.run.own_packages import OwnPackage, own_packages
 from dsregress.run.project_requirements import (
     AddressedRequirement,
@@ -115,7 +116,11 @@ def needs_of_program(line: LaunchLine, folder: Path, locked: Iterable[str]) -> P
         addressed={name: one for name, one in addressed.items() if name in imports and name not in own},
         files=tuple(file for file, _ in found),
         in_reach=tuple(sorted(in_reach)),
-        own=tuple(own_packages(folder, _searched(line, folder), [file for file, _ in found], wanted)),
+        own=tuple(
+            own_packages(
+                folder, _searched(line, folder), [file for file, _ in found], wanted, installed_folders(folder)
+            )
+        ),
     )
 
 

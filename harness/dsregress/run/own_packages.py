@@ -1,7 +1,8 @@
 """A project's own packages that have the name of a package of every stack: which of both its line imports.
 
 A folder of the program comes before the environment, and one that it appends to ``sys.path`` after it. As the environment
-of its README has only what the project requires, a package there that it does not require is its own.
+of its README has only what the project requires, a package there that it does not require is its own; so is one whose
+folder the README installs.
 """
 
 from __future__ import annotations
@@ -25,28 +26,35 @@ class OwnPackage(NamedTuple):
 
     name: str
     folder: str  #: in which it lies, relative to that of the line
-    is_appended: bool  #: the program puts the folder behind the environment
+    is_appended: bool  #: only the program's own path, or what its README installs, has the folder
     is_required: bool  #: the project requires the other one, too
 
 
 def own_packages(
-    folder: Path, searched: Iterable[str], files: Collection[Path], required: Collection[str]
+    folder: Path,
+    searched: Iterable[str],
+    files: Collection[Path],
+    required: Collection[str],
+    installed: Collection[Path] = (),
 ) -> list[OwnPackage]:
     """Return the packages of the project in ``folder`` that its ``files`` import in place of those of every stack.
-    ``searched`` are the folders that come before the environment, ``required`` the packages that the project requires."""
+    ``searched`` are the folders that come before the environment, ``required`` the packages that the project requires, and
+    ``installed`` the folders of those that it installs of itself."""
     imported = sorted({name for file in files for name in all_imports(file)} & {*AXES})
     if not imported:
         return []
     first = [Path(os.path.abspath(each)) for each in searched]
     appended = "\n".join(line for file in files for line in _APPENDS.findall(project_text(file)))
     found: dict[str, OwnPackage] = {}
-    for place in (*first, *(_package_places(folder, imported) if appended else ())):
+    for place in (*first, *installed, *(_package_places(folder, imported) if appended else ())):
         relative = os.path.relpath(place, folder)
         for name in imported:
             if name in found or not _is_package(place / name):
                 continue
             if place in first:
                 found[name] = OwnPackage(name, relative, is_appended=False, is_required=name in required)
+            elif place in installed:
+                found[name] = OwnPackage(name, relative, is_appended=True, is_required=name in required)
             elif name not in required and all(
                 re.search(rf"\b{re.escape(part)}\b", appended) for part in Path(relative).parts
             ):

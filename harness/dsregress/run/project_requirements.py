@@ -79,7 +79,7 @@ def declared_requirements(folders: Iterable[Path]) -> dict[str, DeclaredRequirem
     are other code than what is there."""
     found: dict[str, DeclaredRequirement] = {}
     locked: dict[str, DeclaredRequirement] = {}
-    projects = dict.fromkeys(one for folder in folders for one in _project_folders(folder))
+    projects = dict.fromkeys(one for folder in folders for one in project_folders(folder))
     for project in projects:
         for file, text in (*_texts(project), *_installed_texts(project)):
             if (one := _requirement(text)) is not None:
@@ -105,7 +105,7 @@ def addressed_requirements(folders: Iterable[Path]) -> dict[str, AddressedRequir
     """Return, by package, what the project of these folders takes from repositories in place of releases; not the project
     itself."""
     found: dict[str, AddressedRequirement] = {}
-    projects = dict.fromkeys(one for folder in folders for one in _project_folders(folder))
+    projects = dict.fromkeys(one for folder in folders for one in project_folders(folder))
     for project in projects:
         files = [*_files_of_pip(project), *(file for name in _OF_INSTALLING for file in sorted(project.glob(name)))]
         files += [project / name for name in ("pyproject.toml", "setup.py", "setup.cfg")]
@@ -159,7 +159,7 @@ def _name_of_setup(text: str) -> str | None:
     return next((str(one.value) for one in names if isinstance(one, ast.Constant)), None)
 
 
-def _project_folders(folder: Path) -> Iterator[Path]:
+def project_folders(folder: Path) -> Iterator[Path]:
     """Yield ``folder`` and those above it up to its repository's; alone if it lies in none."""
     above = [folder, *folder.parents[:_MOST_ABOVE]]
     root = next((at for at, one in enumerate(above) if (one / ".git").exists()), 0)
@@ -203,11 +203,20 @@ def _of_conda(entry: str) -> str:
     return f"{CONDA_NAMES.get(name, name)}=={release}{'' if release.count('.') != 1 else '.*'}"
 
 
+def install_texts(folder: Path) -> Iterator[str]:
+    """Yield the texts in which a folder says how its project is installed, with lines as one types them."""
+    for file in _files_of_installing(folder):
+        yield project_text(file).replace("\\\n", " ")
+
+
+def _files_of_installing(folder: Path) -> list[Path]:
+    return [file for name in _OF_INSTALLING for file in sorted(folder.glob(name))][:_MOST_FILES]
+
+
 def _installed_texts(folder: Path) -> Iterator[tuple[str, str]]:
     """Yield (file, requirement) of what a folder's files tell one to install. A torch there is that of a CUDA: its
     release says nothing."""
-    files = [file for name in _OF_INSTALLING for file in sorted(folder.glob(name))]
-    for file in files[:_MOST_FILES]:
+    for file in _files_of_installing(folder):
         for line in _PIP_LINE.findall(project_text(file).replace("\\\n", " ")):
             for word in requirements_of_call(line):
                 if not word.startswith("-r ") and "/" not in word:

@@ -484,6 +484,25 @@ def test_a_package_of_its_own_is_the_one_that_its_readme_would_import(
     assert found.choice.left_out == (("peft",) if note and "is without" in note else ())
 
 
+@pytest.mark.parametrize(
+    "readme",
+    [
+        "```bash\npip install -e peft\n```",
+        "```\ngit clone https://github.com/someone/its-name && cd its-name\ncd peft && pip install . --no-deps\n```",
+    ],
+)
+def test_a_package_of_its_own_that_its_readme_installs_is_imported(folder: Path, readme: str) -> None:
+    (folder / "train.py").write_text("import deepspeed\nfrom peft import LoraGAConfig\n")
+    (folder / "README.md").write_text(readme)
+    (folder / "peft" / "src" / "peft").mkdir(parents=True)
+    (folder / "peft" / "src" / "peft" / "__init__.py").touch()
+    assert completed(folder).searched == ()
+    (folder / "peft" / "setup.py").touch()
+    found = completed(folder)
+    assert found.searched == ("peft/src",)
+    assert found.choice.left_out == ("peft",)
+
+
 def test_an_environment_is_without_the_package_that_the_project_has_itself() -> None:
     settings = Settings(stacks={"older": {"peft": "0.17.1", "transformers": "4.57.6"}})
     choice = Choice(stack="older", left_out=("peft",))
