@@ -224,7 +224,9 @@ def _made_up(context: ReportContext) -> Iterator[Text]:
         own[one].get("synthetic_data") and workload_words.is_given_program(split_workload(one).scenario)
         for one in context.comparison.cells.workloads
     ):
-        yield message("Rows of data sets that are not here are made up.")
+        yield message(
+            "Data that are not here are made up, and models whose weights are not here keep their initial ones."
+        )
 
 
 def _without_values(context: ReportContext) -> Iterator[Text]:

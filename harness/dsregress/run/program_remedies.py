@@ -246,8 +246,9 @@ def without_what_cannot_be_had(attempt: Attempt, before: Attempt, reason: str) -
 def _rows(said: str, attempt: Attempt) -> Remedy | None:
     if "--synthetic-data" not in said or attempt.program.synthetic_data:
         return None
-    what = re.sub(r": give --synthetic-data.*", "", said.partition(": ")[2])
-    return _changed(attempt, f"{what}: its rows are made up (--synthetic-data)", synthetic_data=True)
+    what, _, advice = said.partition(": ")[2].partition(": give --synthetic-data")
+    made = "the model keeps its initial weights" if "initial weights" in advice else "its rows are made up"
+    return _changed(attempt, f"{what}: {made} (--synthetic-data)", synthetic_data=True)
 
 
 def _more_ranks(said: str, attempt: Attempt) -> Remedy | None:

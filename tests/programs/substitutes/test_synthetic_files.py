@@ -104,3 +104,58 @@ def test_rows_of_another_shape_than_the_code_reads_are_named(folder: Path) -> No
     (folder / "train.py").write_text(TRAIN.format(read="rows = json.load(open('train.json'))['data']", length="row"))
     record = ran(folder, "sim", 1, "python train.py", synthetic_data=True)
     assert record.signature.startswith("CannotRun: train.py:5: made-up rows of train.json do not suit it (TypeError")
+
+
+LOADS = """
+import os, sys
+import torch
+
+model = torch.nn.Linear(8, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+{load}
+for _ in range(4):
+    model(torch.ones(1, 8)).sum().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    "load",
+    [
+        "model.load_state_dict(torch.load('pretrained/vae.ckpt', map_location='cpu')['model'], strict=True)",
+        "path = 'weights/m.pth'\nif not os.path.exists(path):\n    raise ValueError(f'{path} does not exist')\n"
+        "model.load_state_dict(torch.load(open(path, 'rb')))",
+        "both = torch.load('m.pt')\nmodel.load_state_dict(both['model'])\noptimizer.load_state_dict(both['optimizer'])",
+        "from safetensors.torch import load_file\nmodel.load_state_dict(load_file('m.safetensors'))",
+    ],
+)
+def test_a_model_keeps_its_initial_weights_in_place_of_those_of_a_file(folder: Path, load: str) -> None:
+    pytest.importorskip("safetensors")
+    (folder / "train.py").write_text(LOADS.format(load=load))
+    passed(ran(folder, "sim", 1, "python train.py", synthetic_data=True))
+    assert sorted(path.name for path in folder.iterdir()) == ["train.py"]
+    record = ran(folder, "sim", 1, "python train.py")
+    assert record.signature.endswith("give --synthetic-data to keep initial weights, or put it there")
+
+
+@pytest.mark.parametrize(
+    "load",
+    [
+        "model.weight.data = torch.load('m.pt')['weight'].float()",
+        "first = torch.load('m.pt')['epoch'] + 1",
+        "model = torch.load('m.pt'); model.train()",
+    ],
+)
+def test_a_program_that_needs_what_a_file_of_weights_has_is_told_so(folder: Path, load: str) -> None:
+    (folder / "train.py").write_text(LOADS.format(load=load))
+    record = ran(folder, "sim", 1, "python train.py", synthetic_data=True)
+    assert (
+        record.signature == "NotHere: train.py:7: m.pt is not here, and the program needs what is in it: put it there"
+    )
+
+
+def test_a_program_goes_on_without_weights_that_it_looks_for_in_vain(folder: Path) -> None:
+    load = "try:\n    model.load_state_dict(torch.load('m.pt'))\nexcept FileNotFoundError:\n    print('begins anew')"
+    (folder / "train.py").write_text(LOADS.format(load=load))
+    passed(ran(folder, "sim", 1, "python train.py", synthetic_data=True))
+    assert not synthetic_files._files

@@ -140,6 +140,19 @@ def test_rows_are_made_up() -> None:
     assert after(said, more) is None
 
 
+def test_initial_weights_stay_in_place_of_those_of_an_absent_file() -> None:
+    said = (
+        "CannotRun: vae.py:464: there is no kl16.ckpt where the program is launched: give --synthetic-data to keep initial "
+        "weights, or put it there"
+    )
+    more, line = remedied(said)
+    assert more == changed(GIVEN, synthetic_data=True)
+    assert line == (
+        "vae.py:464: there is no kl16.ckpt where the program is launched: the model keeps its initial weights "
+        "(--synthetic-data)"
+    )
+
+
 def test_it_runs_as_the_ranks_that_it_starts_itself_unless_its_user_named_others() -> None:
     said = "CannotRun: train.py starts 2 ranks, on as many GPUs: give --ranks 2"
     more, line = remedied(said)

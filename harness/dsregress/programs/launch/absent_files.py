@@ -54,6 +54,7 @@ _OF_WHAT_IS_WRITTEN = re.compile(r"out|save|log|result|resume|cache|dump|export|
 _ROOM = faults.SIGNATURE_LENGTH - len("CannotRun: ")
 
 _MAKE_UP = "give --synthetic-data for made-up rows"
+_KEEP_INITIAL = "give --synthetic-data to keep initial weights"
 
 #: Files of a model that a skeleton has too.
 _OF_A_SKELETON = re.compile(
@@ -89,7 +90,8 @@ def absent_file(error: BaseException, arguments: Sequence[str], source: str, run
                 form = synthetic_files.format_of(whole, one, run)
                 advice = _advice(one)
                 if form is not None:
-                    advice = f"{_MAKE_UP}, or {advice or 'put it there'}"
+                    make = _KEEP_INITIAL if form == synthetic_files.WEIGHTS else _MAKE_UP
+                    advice = f"{make}, or {advice or 'put it there'}"
                 return AbsentFile(whole, _line_about(place_of(error), path, whole, advice, arguments), form)
     return None
 

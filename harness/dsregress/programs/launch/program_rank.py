@@ -24,7 +24,7 @@ from dsregress.programs.launch.failure_causes import (
     reported_by_importer,
 )
 from dsregress.programs.substitutes.absent_metrics import absent_metrics
-from dsregress.programs.substitutes.hosted_weights import hosted_weights
+from dsregress.programs.substitutes.absent_weights import absent_weights
 from dsregress.programs.substitutes.local_weights import LocalWeights, local_weights
 from dsregress.programs.substitutes.synthetic_datasets import MadeUp, synthetic_data
 from dsregress.programs.substitutes.synthetic_encodings import made_up_encodings
@@ -152,7 +152,7 @@ def _surrounded(
         local_weights(models, bool(parameters["tiny"]), contents=contents) as weights,
         synthetic_data(wants_rows) as made_up,
         made_up_images(wants_rows),
-        hosted_weights(),
+        absent_weights(),
         absent_metrics(),
         made_up_encodings(),
         capped_pools(),

@@ -1,5 +1,5 @@
-"""Data files of a program's own that are not on this machine: rows, texts or tokens in the format in which its code reads
-them.
+"""Files of a program's own that are not on this machine: rows, texts or tokens in the format in which its code reads them,
+and files that stand for weights (`absent_weights`).
 
 A program that does not find such a file ends. The file is noted in the folder of the run, and the cell is retried with it
 in its place (`has_new_file`), as `substitutes.more_columns` does with columns. So code that looks whether the file is there,
@@ -59,12 +59,22 @@ _CODES = {"uint8": "B", "uint16": "H", "uint32": "I", "int32": "i", "int64": "q"
 #: Tokens of a file of them; a vocabulary of characters has as many ids.
 _TOKENS, _LARGEST_ID = 1 << 20, 63
 
+#: The form of a file of weights, the suffixes of such files, and what reads them.
+WEIGHTS = "weights"
+_OF_WEIGHTS = (".pt", ".pth", ".ckpt", ".bin", ".safetensors", ".tar")
+_LOADS = re.compile(r"\btorch\.load\(|\bload_file\(|\bload_state_dict\(")
+
 _files: dict[str, str] = {}
 
 
 def made_files() -> Sequence[str]:
-    """Return the names of the files that are made up."""
-    return tuple(os.path.basename(path) for path in _files)
+    """Return the names of the data files that are made up."""
+    return tuple(os.path.basename(path) for path, form in _files.items() if form != WEIGHTS)
+
+
+def stands_for_weights(path: str | os.PathLike[str]) -> bool:
+    """Return True if a file is made up in place of weights."""
+    return _files.get(os.path.abspath(path)) == WEIGHTS
 
 
 def format_of(path: str, error: BaseException, run: Path) -> str | None:
@@ -72,9 +82,13 @@ def format_of(path: str, error: BaseException, run: Path) -> str | None:
     written there would stay."""
     name, suffix = os.path.basename(path), os.path.splitext(path)[1].lower()
     place = innermost_place(frame for frame in reversed(list(_frames(error))))
-    if not _stays_in_the_run(path, run) or suffix not in _READERS or _NO_DATA.search(name.lower()) or place is None:
+    if not _stays_in_the_run(path, run) or place is None:
         return None
     near = _source_around(*place)
+    if suffix in _OF_WEIGHTS and _LOADS.search(near):
+        return WEIGHTS
+    if suffix not in _READERS or _NO_DATA.search(name.lower()):
+        return None
     if not _READERS[suffix].search(near):
         near = "".join(linecache.getlines(place[0])) if _is_raised_at(error, place[0]) else ""
         if not _READERS[suffix].search(near):
@@ -137,6 +151,8 @@ def _is_raised_at(error: BaseException, file: str) -> bool:
 
 
 def _content(file: Path, form: str) -> bytes:
+    if form == WEIGHTS:
+        return b"made up: the weights are not here\n"
     if form in _CODES:
         draw = random.Random(zlib.crc32(file.name.encode()))
         ids = array.array(_CODES[form], (draw.randint(0, _LARGEST_ID) for _ in range(1 << 14)))
