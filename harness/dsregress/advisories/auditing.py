@@ -12,6 +12,7 @@ from dsregress.advisories.effects import decides, is_cost
 from dsregress.advisories.job_facts import COMMON_FACTS, Conflict, Fact
 from dsregress.advisories.matching import KnownJob, Match, Matched, condition_text, match_advisories, match_facts
 from dsregress.advisories.remedy_choice import Arising, RemedyChoice, ending_without_faults
+from dsregress.advisories.usual_jobs import usually_concerns
 from dsregress.versions.declared_requirements import ReleaseConflict, conflicts_of
 
 _KINDS = tuple(AdvisoryKind)
@@ -66,6 +67,7 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[Matched, ...]  #: concern it, and are neither wrong nor a cost
     costs: tuple[Matched, ...]
     questions: tuple[Question, ...]
+    usual: tuple[Matched, ...]  #: concern most such jobs, by what was not stated, and are no `questions`
     unknown: tuple[Matched, ...]
     unrun_releases: tuple[Matched, ...]  #: of `unknown`, those that lack nothing but a release that was run
     free: int
@@ -87,6 +89,8 @@ def audit_job(advisories: Sequence[Advisory], job: KnownJob, ignored: Collection
     concerned = [one for one in shown if one.match is Match.CONCERNED]
     choice = RemedyChoice(advisories, job)
     told = tuple(choice.advised(one) for one in concerned if decides(one.advisory))
+    depending = [one for one in shown if one.match is Match.DEPENDS and decides(one.advisory)]
+    usual = [one for one in depending if usually_concerns(one, job)]
     unknown = tuple(one for one in shown if one.match is Match.UNKNOWN and decides(one.advisory))
     arising = choice.arising(remedy for one in told for remedy in one.remedies)
     others = [one for one in concerned if not decides(one.advisory)]
@@ -97,7 +101,8 @@ def audit_job(advisories: Sequence[Advisory], job: KnownJob, ignored: Collection
         arising=tuple(one for one in arising if one.matched.match is Match.CONCERNED),
         notes=tuple(one for one in others if not is_cost(one.advisory)),
         costs=tuple(one for one in others if is_cost(one.advisory)),
-        questions=asked(one for one in shown if one.match is Match.DEPENDS and decides(one.advisory)),
+        questions=asked(one for one in depending if one not in usual),
+        usual=tuple(map(choice.advised, usual)),
         unknown=unknown,
         unrun_releases=tuple(one for one in unknown if _has_all_facts(one.advisory, job)),
         free=sum(one.match is Match.FREE for one in shown),

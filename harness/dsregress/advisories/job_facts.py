@@ -67,12 +67,22 @@ class Consequence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         return {**self.then, **others, **dict.fromkeys(self.without, NO_VALUE)}
 
 
+class UsualValue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The values that a fact has in most jobs, where it is not stated."""
+
+    values: tuple[Any, ...]
+    beside: tuple[str, ...] = ()  #: packages that a job has for which that is so
+    unless: tuple[str, ...] = ()  #: and those that it has not
+    reason: str = ""  #: for what the entry alone does not show
+
+
 class _FactTables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``job_facts.json``."""
 
     switches: dict[str, str]  #: facts that are only on or off, with their words
     facts: dict[str, dict[str, object]]  #: entries of `dsregress.probe.factor_files`
     consequences: tuple[Consequence, ...]
+    usual: dict[str, UsualValue]
     aliases: dict[str, str]  #: what people say for a fact
     meant: dict[str, str]  #: what people say for a fact with its value -> how to state it
 
@@ -89,6 +99,8 @@ FURTHER_FACTS: Mapping[str, Factor] = {
 FACTS: Mapping[str, Factor] = {**BY_NAME, **FURTHER_FACTS}
 
 CONSEQUENCES: Sequence[Consequence] = _TABLE.consequences
+
+USUAL: Mapping[str, UsualValue] = _TABLE.usual
 
 
 class Fact(msgspec.Struct, frozen=True, kw_only=True):

@@ -34,6 +34,7 @@ from dsregress.advisories.remedy_choice import (
     ending_without_faults,
     is_another_job,
 )
+from dsregress.advisories.usual_jobs import usually_concerns
 from dsregress.versions.declared_requirements import (
     ReleaseConflict,
     conflicts_of,
@@ -82,6 +83,7 @@ class UpgradeAnswer(msgspec.Struct, frozen=True, kw_only=True):
     instead_conditions: tuple[SetBefore, ...] = ()  #: of that release
     depends: tuple[Matched, ...] = ()  #: faults and changes that concern it, or not, by what was not stated
     hinges: tuple[Matched, ...] = ()  #: of `depends`, those of a fact no value of which is free of them
+    usual: tuple[Matched, ...] = ()  #: of `depends`, those that most jobs have, and that no remedy ends
     unknown: tuple[
         Matched, ...
     ] = ()  #: faults of which a release or a value was not run, and that no other fact decides
@@ -107,7 +109,8 @@ def judge_upgrade(
     require of each other is left to the verdict on all of them."""
     before, after = (match_advisories(advisories, job) for job in (old, new))
     answer = _judged(advisories, old, new, before, after, together)
-    instead, conditions = _instead(advisories, old, new, answer, before) if answer.verdict is Verdict.NO else ({}, ())
+    is_ruled_out = answer.verdict is Verdict.NO or bool(answer.usual)
+    instead, conditions = _instead(advisories, old, new, answer, before) if is_ruled_out else ({}, ())
     if conditions:
         conditions = _chosen_conditions(RemedyChoice(advisories, new.changed(versions=instead)), conditions)
     skipped = tuple(_skipped(advisories, old, new, (*before, *after)))
@@ -141,6 +144,7 @@ def _advised(advisories: Sequence[Advisory], job: KnownJob, answer: UpgradeAnswe
     return msgspec.structs.replace(
         answer,
         against=tuple(map(choice.advised, answer.against)),
+        usual=tuple(map(choice.advised, answer.usual)),
         kept=tuple(map(choice.advised, answer.kept)),
         conditions=conditions,
         arising=tuple(choice.arising(remedy for one in conditions for remedy in one.remedies)),
@@ -171,6 +175,8 @@ def _judged(
     before = {one.advisory.id: one for one in matched}
     concerned = [one for one in after if one.match is Match.CONCERNED]
     against, conditions, kept = _sorted_faults(concerned, before, old, new)
+    usual, more = _usual_faults(after, before, old, new)
+    conditions += more
     named = {one.advisory.id for one in (*against, *kept, *(each.matched for each in conditions))}
     others = [one for one in concerned if one.advisory.id not in named and is_newly_matched(one, before)]
     open_ones = [one for one in after if one.match in (Match.DEPENDS, Match.UNKNOWN) and is_newly_matched(one, before)]
@@ -181,7 +187,7 @@ def _judged(
     unlisted = tuple(unlisted_releases(advisories, new.versions, covered))
     is_beyond = _is_beyond(advisories, old, new)
     unknown = [one for one in after if _leaves_open(one, before, is_beyond=is_beyond)]
-    depends = tuple(one for one in open_ones if _is_question(one))
+    depends = tuple(one for one in open_ones if _is_question(one) and one.advisory.id not in named)
     hinges = tuple(_hinges(depends, new))
     arising = new_conflicts(old.versions, new.versions, new.ranges)
     conflicts = [one for one in arising if not {one.package, one.other} <= {*together}]
@@ -190,6 +196,7 @@ def _judged(
             [*conflicts, *against],
             conditions,
             is_known=not hinges
+            and not usual
             and not unlisted
             and not any(is_beyond or one.beside_affected for one in unknown)
             and (not changed or uncovered != tuple(changed)),
@@ -202,6 +209,7 @@ def _judged(
         conditions=tuple(conditions),
         depends=depends,
         hinges=hinges,
+        usual=usual,
         unknown=tuple(unknown),
         not_run=tuple(one for one in after if decides(one.advisory) and _is_newly_unknown(one, before)),
         gained=tuple(_gained(before, after)),
@@ -247,6 +255,22 @@ def _sorted_faults(
         elif one.advisory.ruling is Ruling.FAULT:
             kept.append(one)
     return against, conditions, kept
+
+
+def _usual_faults(
+    after: Iterable[Matched], before: Mapping[str, Matched], old: KnownJob, new: KnownJob
+) -> tuple[tuple[Matched, ...], list[SetBefore]]:
+    """Return the faults that such a job usually comes to have: those that nothing ends, and as conditions the others."""
+    usual: list[Matched] = []
+    conditions: list[SetBefore] = []
+    for one in after:
+        if is_newly_matched(one, before) and usually_concerns(one, new):
+            remedies = tuple(each for each in ending_remedies(one, new, old) if not is_another_job(each))
+            if remedies:
+                conditions.append(SetBefore(matched=one, remedies=remedies))
+            else:
+                usual.append(one)
+    return tuple(usual), conditions
 
 
 def _hinges(depends: Sequence[Matched], job: KnownJob) -> Iterator[Matched]:
@@ -317,7 +341,7 @@ def _partner_versions(against: Sequence[Matched], package: str) -> Iterator[str]
 
 def _changed_packages(old: KnownJob, new: KnownJob, answer: UpgradeAnswer) -> list[str]:
     """Return the packages that the upgrade changes and that those against it are about."""
-    about = {name for one in answer.against for name in one.advisory.packages}
+    about = {name for one in (*answer.against, *answer.usual) for name in one.advisory.packages}
     about |= {name for one in answer.conflicts for name in (one.package, one.other)}
     return [name for name, version in new.versions.items() if name in about and old.versions.get(name) != version]
 
@@ -328,11 +352,12 @@ def _instead(
     """Return the nearest release to which an upgrade is advised, with its conditions: newer ones first, then those between
     the two, of either those without a condition. It is known to be free of what is against the upgrade. ``before`` are the
     answers for the old job."""
-    against = [one.advisory for one in answer.against]
+    reasons = (*answer.against, *answer.usual)
+    against = [one.advisory for one in reasons]
     for package in _changed_packages(old, new, answer):
         target = parsed(new.versions[package])
         start = parsed(old.versions[package]) if package in old.versions else target
-        known = sorted({*known_versions(advisories, package), *_partner_versions(answer.against, package)}, key=parsed)
+        known = sorted({*known_versions(advisories, package), *_partner_versions(reasons, package)}, key=parsed)
         newer = [one for one in known if parsed(one) > target and parsed(one) != start]
         between = [one for one in known if start < parsed(one) < target]
         for side in (newer, between[::-1]):

@@ -129,7 +129,8 @@ def audit_command(packages: AuditedPackages, job: JobOptions, ignored: tuple[str
 
     \b
     Exit codes: 0 nothing concerns the job, or yes; 1 something does, or a setting must change, or an upgrade is ruled out;
-    4 no package that is known, or a release that is not known, or it is not known whether the job can go there.
+    4 no package that is known, or a release that is not known, or what was not stated decides about a fault that most jobs
+    would have, or it is not known whether the job can go there.
 
     \b
     Examples:
@@ -216,7 +217,7 @@ def exit_code_of_audit(audit: Audit) -> int:
     """Return the exit code that the command's help describes."""
     if audit.is_at_fault:
         return EXIT_REGRESSION
-    return EXIT_NOTHING_MEASURED if audit.unlisted else EXIT_OK
+    return EXIT_NOTHING_MEASURED if audit.unlisted or audit.usual else EXIT_OK
 
 
 def exit_code_of_answer(answer: UpgradeAnswer) -> int:

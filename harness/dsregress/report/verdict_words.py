@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from dsregress.advisories.advisory import Remedy
 from dsregress.advisories.auditing import Question, StatedJob, asked
@@ -118,7 +118,8 @@ def is_for_measuring(answer: UpgradeAnswer) -> bool:
 
 def open_questions(answer: UpgradeAnswer) -> tuple[Question, ...]:
     """Return the questions about the job that decide the verdict."""
-    return asked(one for one in answer.depends if decides(one.advisory))
+    usual = {one.advisory.id for one in answer.usual}  # which the verdict names
+    return asked(one for one in answer.depends if decides(one.advisory) and one.advisory.id not in usual)
 
 
 def question_words(question: Question) -> str:
@@ -140,8 +141,12 @@ def _verdict_text(answer: UpgradeAnswer, old: StatedJob, new: StatedJob) -> str:
 
 def _unknown_text(answer: UpgradeAnswer, old: StatedJob, new: StatedJob) -> str:
     reasons = dict.fromkeys(reason for one in answer.unknown for reason in one.not_run)
-    if answer.hinges:
-        return f"not known until the job is stated: {_hinges_text(answer)}"
+    if answer.usual or answer.hinges:
+        release = listing([f"{name} {version}" for name, version in answer.instead.items()])
+        settings = _to_set(answer.instead_conditions, where="")
+        to = f"; go to {release}{f' and {settings}' if settings else ''}" if release else ""
+        ids = {one.advisory.id for one in (*answer.usual, *answer.hinges)}
+        return f"not known until the job is stated: {unstated_text(_among(answer.depends, ids))}{to}"
     what = [one for one in reasons if one in changed_releases(old, new)] or list(answer.unlisted) or list(reasons)
     return f"not known: {not_run_releases(what) if what else uncovered_text(answer)}"
 
@@ -151,9 +156,13 @@ def not_run_releases(releases: Sequence[str]) -> str:
     return f"{listing(releases, 2)} {'was' if len(releases) == 1 else 'were'} not run"
 
 
-def _hinges_text(answer: UpgradeAnswer) -> str:
-    """Return what each value of a fact that was not stated brings: ``leaks with dtype fp32, crashes with dtype bf16``."""
-    named = (f"{one.advisory.kind.value} with {condition_text(one.open[0])}" for one in answer.hinges)
+def _among(found: Iterable[Matched], ids: Collection[str]) -> list[Matched]:
+    return [one for one in found if one.advisory.id in ids]
+
+
+def unstated_text(found: Iterable[Matched]) -> str:
+    """Return what facts that were not stated bring: ``leaks with dtype fp32, crashes with dtype bf16``."""
+    named = (f"{one.advisory.kind.value} with {enumeration([*map(condition_text, one.open)])}" for one in found)
     return enumeration(list(dict.fromkeys(named)))
 
 

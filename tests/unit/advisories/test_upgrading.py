@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from dsregress.advisories.advisory import Advisory, AdvisoryKind, Remedy, Ruling
-from dsregress.advisories.matching import KnownJob, Matched
+from dsregress.advisories.matching import KnownJob, Matched, match_advisory
 from dsregress.advisories.upgrading import UpgradeAnswer, Verdict, judge_upgrade
+from dsregress.advisories.usual_jobs import usually_concerns
 from dsregress.versions import declared_requirements
 from tests.builders.advisories import advisory
 
@@ -157,23 +158,60 @@ def test_a_leak_is_a_condition_as_the_job_may_have_the_memory() -> None:
 
 
 def test_a_fault_by_what_was_not_stated_is_a_question() -> None:
-    found = going([advisory(needs={"checkpoint": ([True], [False])})])
+    found = going([advisory(needs={"resume": ([True], [False])})])
     assert (found.verdict, ids(found.depends)) == (Verdict.YES, ["DSR-2026-0001"])
-    assert going([advisory(needs={"checkpoint": ([True], [False])})], checkpoint=False).depends == ()
+    assert going([advisory(needs={"resume": ([True], [False])})], resume=False).depends == ()
 
 
 def test_it_is_not_known_where_each_value_of_an_unstated_fact_has_a_fault_of_its_own() -> None:
-    saving = advisory(needs={"checkpoint": ([True], [False])})
-    not_saving = advisory(2, needs={"checkpoint": ([False], [True])})
+    saving = advisory(needs={"resume": ([True], [False])})
+    not_saving = advisory(2, needs={"resume": ([False], [True])})
     found = going([saving, not_saving])
     assert (found.verdict, ids(found.hinges)) == (Verdict.UNKNOWN, ["DSR-2026-0001", "DSR-2026-0002"])
     assert (going([saving]).verdict, going([saving]).hinges) == (Verdict.YES, ())
-    beside = advisory(2, needs={"checkpoint": ([False], [True]), "trainer": ([True], [False])})
+    beside = advisory(2, needs={"resume": ([False], [True]), "trainer": ([True], [False])})
     assert going([saving, beside]).hinges == ()
 
 
+def test_a_grave_fault_of_what_is_usual_and_was_not_stated_is_no_yes() -> None:
+    usual = advisory(needs={"gradient_accumulation_steps": ([2, 4], [1])})
+    found = going([usual])
+    assert (found.verdict, ids(found.usual), found.instead) == (
+        Verdict.UNKNOWN,
+        ["DSR-2026-0001"],
+        {"deepspeed": "0.19.0"},
+    )
+    assert going([usual], gradient_accumulation_steps=1).usual == ()
+    assert going([usual], gradient_accumulation_steps=4).verdict is Verdict.NO
+    assert going([usual], old="0.17.0").verdict is Verdict.YES
+    rare = advisory(needs={"gradient_accumulation_steps": ([2, 4], [1]), "resume": ([True], [False])})
+    assert going([rare]).verdict is Verdict.YES
+    leak = advisory(kind=AdvisoryKind.LEAKS, needs={"gradient_accumulation_steps": ([2, 4], [1])})
+    assert going([leak]).usual == ()
+
+
+def test_a_fault_of_what_is_usual_is_a_condition_where_a_setting_ends_it() -> None:
+    ending = Remedy(text="turn it off", fact="torch_compile", value=False)
+    needs = {"gradient_accumulation_steps": ([2, 4], [1]), "torch_compile": ([True], [False])}
+    found = going([advisory(needs=needs, remedies=[ending])], torch_compile=True)
+    assert (found.verdict, [one.remedies for one in found.conditions], found.depends) == (
+        Verdict.IF_SET,
+        [(ending,)],
+        (),
+    )
+
+
+def test_a_trainer_is_usual_beside_the_packages_that_it_needs_and_no_loop_of_its_own() -> None:
+    of_trainer = advisory(needs={"trainer": ([True], [False])})
+    pins = {"deepspeed": "0.17.0", "transformers": "4.57.6", "accelerate": "1.12.0"}
+    assert usually_concerns(match_advisory(of_trainer, KnownJob(versions=pins)), KnownJob(versions=pins))
+    for others in ({"deepspeed": "0.17.0"}, {**pins, "openrlhf": "0.8.5"}):
+        job = KnownJob(versions=others)
+        assert not usually_concerns(match_advisory(of_trainer, job), job)
+
+
 def test_a_question_that_the_old_job_has_as_well_is_none_of_the_upgrade() -> None:
-    assert going([advisory(needs={"checkpoint": ([True], [False])})], old="0.17.0").depends == ()
+    assert going([advisory(needs={"resume": ([True], [False])})], old="0.17.0").depends == ()
 
 
 def test_a_release_beyond_all_that_were_run_is_not_known() -> None:

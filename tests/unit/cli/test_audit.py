@@ -80,7 +80,7 @@ LOADED = advisory(
     kind=AdvisoryKind.CRASHES,
     affected=["0.16.8", "0.19.8"],
     unaffected=["0.15.0"],
-    needs={"checkpoint": ([True], [False])},
+    needs={"resume": ([True], [False])},
 )
 MORE = advisory(
     7,
@@ -153,7 +153,7 @@ def test_what_concerns_a_job_comes_with_its_reasons_and_remedies(say: Say) -> No
         "  remedy: none is known\n"
         "\n"
         "not stated:\n"
-        "  1 more with a checkpoint that is saved and loaded (--set checkpoint=yes|no): DSR-2026-0006\n"
+        "  1 more with a new engine that loads the checkpoint (--set resume=yes|no): DSR-2026-0006\n"
         "\n"
         "5 other advisories do not concern it\n"
     )
@@ -541,3 +541,16 @@ def test_a_misspelt_key_of_deepspeeds_is_told(say: Say, tmp_path: Path) -> None:
         "typo.json: DeepSpeed has no zero_optimisation, and ignores it; did you mean zero_optimization?" in said.stderr
     )
     assert "did you mean" not in say("--config", "ds.json").stderr
+
+
+def test_a_fault_that_most_such_jobs_have_comes_with_what_decides_and_is_no_pass(say: Say) -> None:
+    said = say("--set", "zero_stage=2", pins="deepspeed==0.18.9\n", advisories=[QUARTER])
+    assert said.return_value == 4
+    assert said.stdout.startswith(
+        "none of 1 advisory is known to concern this job; 1 more usually does: "
+        "trains wrong with gradient accumulation above 1\n"
+    )
+    assert (
+        "  if, as is usual and was not stated: gradient accumulation above 1 (--set gradient_accumulation_steps=N)\n"
+        in said.stdout
+    )

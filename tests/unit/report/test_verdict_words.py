@@ -104,11 +104,11 @@ def test_a_release_that_nobody_ran_is_named_without_those_that_stay() -> None:
 
 
 def test_a_question_that_another_one_decides_as_well_is_no_exception_of_its_own() -> None:
-    ranks = advisory(affected=["0.20.0"], unaffected=["0.16.0"], needs={"world_size": ([2], [1])})
-    both = {"world_size": ([2], [1]), "resume": ([True], [False])}
+    ranks = advisory(affected=["0.20.0"], unaffected=["0.16.0"], needs={"evaluate": ([True], [False])})
+    both = {"evaluate": ([True], [False]), "resume": ([True], [False])}
     more = advisory(2, affected=["0.20.0"], unaffected=["0.16.0"], needs=both)
     found = said(FREE, ranks, more)
-    assert found == "yes, except with two ranks (trains wrong); open, below: 1 more question"
+    assert found == "yes, except with an evaluation between steps (trains wrong); open, below: 1 more question"
 
 
 def test_what_is_to_be_set_in_any_case_stands_beside_what_is_not_known() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from dsregress.advisories.advisory import Advisory, AdvisoryKind, Remedy
+from dsregress.advisories.advisory import Advisory, AdvisoryKind, FactCondition, Remedy
 from dsregress.advisories.auditing import Audit, Question, StatedJob, asked
 from dsregress.advisories.effects import decides
 from dsregress.advisories.job_facts import FACTS, Conflict, Fact, choices
@@ -28,6 +28,7 @@ from dsregress.report.verdict_words import (
     open_questions,
     question_words,
     uncovered_text,
+    unstated_text,
     upgrade_headline,
 )
 from dsregress.versions.declared_requirements import ReleaseConflict
@@ -49,7 +50,7 @@ def audit_text(audit: Audit, job: StatedJob) -> str:
     sections = [
         [audit_headline(audit)],
         [*_conflict_lines(audit.conflicts, audit.ending, job)],
-        *(list(advisory_lines(one, job)) for one in audit.concerned),
+        *(list(advisory_lines(one, job)) for one in (*audit.concerned, *audit.usual)),
         [
             f"against all of these that a release of {name} ends: use {name} {one}"
             for name, one in audit.for_all.items()
@@ -70,6 +71,9 @@ def audit_headline(audit: Audit) -> str:
     found = f"{count} of {plural(audit.total, 'advisory', 'advisories')} {verb} this job"
     if not count:
         found = f"none of {plural(audit.total, 'advisory', 'advisories')} is known to concern this job"
+    if audit.usual:
+        verb = "does" if len(audit.usual) == 1 else "do"
+        found += f"; {len(audit.usual)} more usually {verb}: {unstated_text(audit.usual)}"
     open_ones = sum(len(one.matched) for one in audit.questions)
     found += f"; {open_ones} more may, by what was not stated" if open_ones else ""
     found = f"not known: {not_run_releases(audit.unlisted)}; {found}" if audit.unlisted else found
@@ -107,7 +111,7 @@ def open_lines(answer: UpgradeAnswer, releases: Sequence[str]) -> list[str]:
 
 def reason_sections(answer: UpgradeAnswer, old: StatedJob | None, new: StatedJob) -> list[list[str]]:
     """Return what is against an upgrade, and the advisories for which something is to be set."""
-    reasons = [*answer.against, *(one.matched for one in answer.conditions)]
+    reasons = [*answer.against, *answer.usual, *(one.matched for one in answer.conditions)]
     ending = {} if answer.instead else answer.ending
     return [
         [*_conflict_lines(answer.conflicts, ending, new if old is None else old)],
@@ -160,7 +164,11 @@ def advisory_lines(one: Matched, job: StatedJob, old: StatedJob | None = None) -
         yield f"  you see: {advisory.sees}"
     if advisory.size:
         yield f"  size: {advisory.size}"
-    yield f"  because: {', '.join(_reasons(advisory, job))}"
+    if reasons := [*_reasons(one, job)]:
+        yield f"  because: {', '.join(reasons)}"
+    if one.open:
+        conditions = enumeration([*map(condition_text, one.open)])
+        yield f"  if, as is usual and was not stated: {conditions} ({_how_to_say(one.open)})"
     if remedies := [remedy_request(each) for each in _told(one)]:
         yield f"  remedy: {'; or '.join(remedies[:4])}"
     else:
@@ -176,12 +184,12 @@ def _concerned_too(advisory: Advisory, old: StatedJob) -> bool:
     return match_advisory(advisory, old.job).match is Match.CONCERNED
 
 
-def _reasons(advisory: Advisory, job: StatedJob) -> Iterator[str]:
-    for package in advisory.packages:
+def _reasons(one: Matched, job: StatedJob) -> Iterator[str]:
+    for package in one.advisory.packages:
         if package in job.versions:
             yield f"{package} {job.versions[package]}"
-    for condition in advisory.conditions:
-        if (fact := job.facts.get(condition.fact)) is not None:
+    for condition in one.advisory.conditions:
+        if condition not in one.open and (fact := job.facts.get(condition.fact)) is not None:
             yield f"{condition_text(condition)} ({fact.source})"
 
 
@@ -273,7 +281,7 @@ def _question_lines(questions: Sequence[Question], title: str = "not stated") ->
     shown += [one for one in questions if one not in shown and _decides_silent(one)][:_MOST_SILENT]
     for one in shown:
         ids = listing([each.advisory.id for each in one.matched], _MOST_IDS)
-        yield f"  {len(one.matched)} more with {question_words(one)} ({_how_to_say(one)}): {ids}"
+        yield f"  {len(one.matched)} more with {question_words(one)} ({_how_to_say(one.conditions)}): {ids}"
     rest = [one for one in questions if one not in shown]
     if len(rest) <= _FEW_QUESTIONS and all(len(question_words(one)) <= _LONGEST_QUESTION for one in rest):
         for one in rest:
@@ -296,9 +304,9 @@ def _decides_silent(question: Question) -> bool:
     return not question.packages and any(_is_silent(one.advisory) for one in question.matched)
 
 
-def _how_to_say(question: Question) -> str:
+def _how_to_say(conditions: Iterable[FactCondition]) -> str:
     """Return what a reader can state: ``--set resume=yes|no``."""
-    return " ".join(f"--set {one.fact}={choices(FACTS[one.fact])}" for one in question.conditions)
+    return " ".join(f"--set {one.fact}={choices(FACTS[one.fact])}" for one in conditions)
 
 
 def _unknown_lines(unknown: Sequence[Matched], releases: Sequence[str]) -> Iterator[str]:

@@ -22,12 +22,12 @@ _MOST_IDS = 6
 def audit_comment(audit: Audit) -> str:
     """Return the answer for a job as it is, ending in a newline."""
     rest = [f"costs: {_ids(audit.costs)}"] if audit.costs else []
-    return comment_text(audit_headline(audit), [_reason(one) for one in audit.concerned], rest)
+    return comment_text(audit_headline(audit), [_reason(one) for one in (*audit.concerned, *audit.usual)], rest)
 
 
 def upgrade_comment(answer: UpgradeAnswer, old: StatedJob, new: StatedJob, command: str) -> str:
     """Return the answer for an upgrade, ending in a newline. ``command`` measures what is not known."""
-    reasons = [*answer.against, *(one.matched for one in answer.conditions)]
+    reasons = [*answer.against, *answer.usual, *(one.matched for one in answer.conditions)]
     lines = [*(markdown(one.text) for one in answer.conflicts), *map(_reason, reasons)]
     return comment_text(upgrade_headline(answer, old, new), lines, _rest(answer, command))
 

@@ -34,7 +34,7 @@ def audit_sarif(audit: Audit, job: StatedJob, files: Sequence[str]) -> str:
     results = [
         *_results(audit.concerned, _FAIL, job, files),
         *_results((*audit.notes, *audit.costs), _INFORMATIONAL, job, files),
-        *_results((each for one in audit.questions for each in one.matched), _REVIEW, job, files),
+        *_results((*audit.usual, *(each for one in audit.questions for each in one.matched)), _REVIEW, job, files),
         *_results(audit.unknown, _OPEN, job, files),
     ]
     return _log(audit_headline(audit), results, audit.ignored)

@@ -58,7 +58,7 @@ def pin_json(pin: PinAnswer) -> bytes:
 
 
 def _reasons(answer: UpgradeAnswer) -> tuple[Matched, ...]:
-    return answer.against if answer.verdict is Verdict.NO else answer.hinges or answer.unknown
+    return answer.against if answer.verdict is Verdict.NO else answer.usual or answer.hinges or answer.unknown
 
 
 def _newer_lines(pin: PinAnswer) -> Iterator[str]:

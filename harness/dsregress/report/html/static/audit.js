@@ -308,6 +308,15 @@ globalThis.dsregressAudit = (() => {
       return !isFree && answers.filter((one) => one.includes(true)).length > 1 ? found : [];
     });
   };
+  const usuallyConcerns = (data, one, job) => {
+    const isUsual = (condition) => {
+      const usual = data.usual[condition.fact];
+      if (!usual || !usual.beside.every((name) => name in job.versions) || usual.unless.some((name) => name in job.versions)) return false;
+      const values = condition.fact in job.facts ? usual.values.filter((value) => valuesOf(job.facts[condition.fact]).includes(value)) : usual.values;
+      return values.length > 0 && values.every((value) => shows(data, condition, value) === true);
+    };
+    return one.match === "depends" && !one.packages.length && one.advisory.decides && one.advisory.is_grave && one.open.every(isUsual);
+  };
   const judged = (data, old, now, earlier) => {
     const before = new Map(earlier.map((one) => [one.advisory.id, one]));
     const after = matchAll(data, now);
@@ -319,6 +328,12 @@ globalThis.dsregressAudit = (() => {
       if ((remedies.length && (isNewHere || one.advisory.ends_the_job)) || (one.advisory.is_leak && isNewHere)) conditions.push({ matched: one, remedies });
       else if (isNewHere && !one.advisory.is_default) against.push(one);
       else if (one.advisory.is_fault) kept.push(one);
+    }
+    const usual = [];
+    for (const one of after.filter((each) => isNew(each, before) && usuallyConcerns(data, each, now))) {
+      const remedies = endingRemedies(data, one, now, old).filter((remedy) => !remedy.is_another_job);
+      if (remedies.length) conditions.push({ matched: one, remedies });
+      else usual.push(one);
     }
     const named = new Set([...against, ...kept, ...conditions.map((one) => one.matched)].map((one) => one.advisory.id));
     const others = concerned.filter((one) => !named.has(one.advisory.id) && isNew(one, before));
@@ -334,13 +349,14 @@ globalThis.dsregressAudit = (() => {
     const isOpenHere = (one) => isNew(one, before) || (isNewlyUnknown(one, before) && one.besideAffected);
     const unknown = after.filter((one) => one.match === "unknown" && isOpenHere(one) && one.advisory.decides && (beyond || !(one.open.length || one.packages.length)));
     const isKnown = !unlisted.length && !unknown.some((one) => beyond || one.besideAffected) && (!moved.length || uncovered.length !== moved.length);
-    const depends = open.filter((one) => one.match === "depends" && !one.advisory.is_cost);
+    const depends = open.filter((one) => one.match === "depends" && !one.advisory.is_cost && !named.has(one.advisory.id));
     const hinges = hingesOf(data, depends);
     const conflicts = newConflicts(data, old.versions, now.versions);
     return {
       hinges,
+      usual,
       conflicts,
-      verdict: conflicts.length || against.length ? "no" : hinges.length || !isKnown ? "unknown" : conditions.length ? "if set" : "yes",
+      verdict: conflicts.length || against.length ? "no" : hinges.length || usual.length || !isKnown ? "unknown" : conditions.length ? "if set" : "yes",
       against,
       conditions,
       kept,
@@ -360,17 +376,18 @@ globalThis.dsregressAudit = (() => {
       }),
     };
   };
-  const aboutOf = (answer) => new Set([...answer.against.flatMap((one) => packagesOf(one.advisory)), ...answer.conflicts.flatMap((one) => [one.package, one.other])]);
+  const reasonsOf = (answer) => [...answer.against, ...answer.usual];
+  const aboutOf = (answer) => new Set([...reasonsOf(answer).flatMap((one) => packagesOf(one.advisory)), ...answer.conflicts.flatMap((one) => [one.package, one.other])]);
   const insteadOf = (data, old, now, answer, before) => {
     const about = aboutOf(answer);
     for (const name of Object.keys(now.versions).filter((one) => about.has(one) && old.versions[one] !== now.versions[one])) {
       const [target, start] = [now.versions[name], old.versions[name] ?? now.versions[name]];
-      const beside = answer.against.flatMap((one) => one.advisory.partners).filter((one) => one.package === name);
+      const beside = reasonsOf(answer).flatMap((one) => one.advisory.partners).filter((one) => one.package === name);
       const known = unique([...knownVersions(data.advisories, name), ...beside.flatMap((one) => [...one.affected, ...one.unaffected])]).sort(compared);
       const newer = known.filter((one) => compared(one, target) > 0 && compared(one, start) !== 0);
       const between = known.filter((one) => compared(start, one) < 0 && compared(one, target) < 0).reverse();
       for (const side of [newer, between]) {
-        const isFree = (job) => answer.against.every((one) => matched(data, one.advisory, job).match === "free");
+        const isFree = (job) => reasonsOf(answer).every((one) => matched(data, one.advisory, job).match === "free");
         const answers = side.map((version) => [version, changed(data, now, { [name]: version })]).filter(([, job]) => isFree(job))
           .map(([version, job]) => [version, judged(data, old, job, before)])
           .filter(([, tried]) => !tried.kept.some((one) => one.advisory.ends_the_job));
@@ -462,9 +479,14 @@ globalThis.dsregressAudit = (() => {
   const firstTitle = (found) => firstOf(found.map((one) => one.advisory.title));
   const unknownText = (answer) => {
     const reasons = unique(answer.unknown.flatMap((one) => one.notRun));
-    if (answer.hinges.length) {
-      const named = unique(answer.hinges.map((one) => `${one.advisory.kind} with ${one.open[0].text}`));
-      return `not known until the job is stated: ${joined(named, "and")}`;
+    if (answer.usual.length || answer.hinges.length) {
+      const ids = [...answer.usual, ...answer.hinges].map((one) => one.advisory.id);
+      const found = answer.depends.filter((one) => ids.includes(one.advisory.id));
+      const named = unique(found.map((one) => `${one.advisory.kind} with ${joined(one.open.map((each) => each.text), "and")}`));
+      const instead = Object.entries(answer.instead).map((one) => one.join(" "));
+      const settings = settingsOf(answer.insteadConditions, "");
+      const to = instead.length ? `; go to ${listing(instead)}${settings && ` and ${settings}`}` : "";
+      return `not known until the job is stated: ${joined(named, "and")}${to}`;
     }
     const releases = reasons.filter((one) => answer.releases.includes(one));
     const what = releases.length ? releases : answer.unlisted.length ? answer.unlisted : reasons;
@@ -523,10 +545,10 @@ globalThis.dsregressAudit = (() => {
     const answer = judged(data, old, now, before);
     const chosen = (conditions, job) => conditions.map((one) => ({ ...one, remedies: chosenRemedies(data, one.matched, job, one.remedies) }));
     answer.conditions = chosen(answer.conditions, now);
-    [answer.instead, answer.insteadConditions] = answer.verdict === "no" ? insteadOf(data, old, now, answer, before) : [{}, []];
+    [answer.instead, answer.insteadConditions] = answer.verdict === "no" || answer.usual.length ? insteadOf(data, old, now, answer, before) : [{}, []];
     answer.insteadConditions = chosen(answer.insteadConditions, changed(data, now, answer.instead));
     answer.skipped = skippedBetween(data, old, now);
-    answer.questions = asked(data, answer.depends.filter((one) => one.advisory.decides));
+    answer.questions = asked(data, answer.depends.filter((one) => one.advisory.decides && !answer.usual.includes(one)));
     answer.keptQuestions = asked(data, answer.keptOpen);
     answer.releases = Object.entries(now.versions).filter(([name, version]) => old.versions[name] !== version).map(([name, version]) => `${name} ${version}`);
     answer.shown = answer.verdict === "yes" && restsOnLess(answer) ? "unknown" : answer.verdict;

@@ -31,6 +31,7 @@
   const sections = (answer) => [
     ["Cannot be installed together", answer.conflicts.map((one) => made("li", one.text))],
     ["Against it", answer.against.map((one) => line(one, one.advisory.remedies.filter((each) => each.package)))],
+    ["Usual, and not stated", answer.usual.map((one) => line(one, one.advisory.remedies.filter((each) => each.package)))],
     ["To set", answer.conditions.map((one) => line(one.matched, one.remedies))],
     ["Not stated", answer.questions.map(question)],
     ["Changes", answer.changes.map((one) => line(one))],
