@@ -138,6 +138,19 @@ def test_a_model_keeps_its_initial_weights_in_place_of_those_of_a_file(folder: P
     assert record.signature.endswith("give --synthetic-data to keep initial weights, or put it there")
 
 
+def test_a_model_keeps_its_initial_weights_in_place_of_those_of_an_unknown_repository(folder: Path) -> None:
+    load = (
+        "from huggingface_hub import hf_hub_download\n"
+        "model.load_state_dict(torch.load(hf_hub_download('nobody/speech', 'codec/model.ckpt')))"
+    )
+    (folder / "train.py").write_text(LOADS.format(load=load))
+    record = ran(folder, "sim", 1, "python train.py")
+    assert record.signature == (
+        "NotHere: train.py:8: nobody/speech is not here, and no known model: give --synthetic-data to keep initial weights"
+    )
+    passed(ran(folder, "sim", 1, "python train.py", synthetic_data=True))
+
+
 @pytest.mark.parametrize(
     "load",
     [

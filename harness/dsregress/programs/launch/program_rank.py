@@ -149,7 +149,7 @@ def _surrounded(
     models = os.environ.get(SKELETONS) or run_folder / "skeletons"
     wants_rows = bool(parameters["synthetic_data"])
     with (
-        local_weights(models, bool(parameters["tiny"]), contents=contents) as weights,
+        local_weights(models, bool(parameters["tiny"]), contents=contents, without=wants_rows) as weights,
         synthetic_data(wants_rows) as made_up,
         made_up_images(wants_rows),
         absent_weights(),

@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from dsregress.programs.substitutes import tiny_models
+from dsregress.programs.substitutes import synthetic_files, tiny_models
 from dsregress.programs.substitutes.needed_skeletons import Skeletons
 from dsregress.programs.substitutes.unread_weights import unread_weights
 from dsregress.programs.substitutes.unwritten_weights import unwritten_weights
@@ -38,10 +38,13 @@ _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth")
 
 
 @contextlib.contextmanager
-def local_weights(folder: str | os.PathLike[str], tiny: bool = False, contents: bool = False) -> Iterator[LocalWeights]:
+def local_weights(
+    folder: str | os.PathLike[str], tiny: bool = False, contents: bool = False, without: bool = False
+) -> Iterator[LocalWeights]:
     """Load models within the block as the module describes. ``folder`` may be shared by ranks and runs: its entries are
-    named by their content."""
-    weights = LocalWeights(Skeletons(Path(folder), tiny=tiny, contents=contents))
+    named by their content. ``without``: a file of weights of an unknown repository is a made-up one
+    (`substitutes.absent_weights`)."""
+    weights = LocalWeights(Skeletons(Path(folder), tiny=tiny, contents=contents), without)
     with Patches("models without a download") as patches:
         patches.enter_context(offline.no_network())
         _answer_hub(patches, weights)
@@ -60,8 +63,9 @@ def local_weights(folder: str | os.PathLike[str], tiny: bool = False, contents: 
 class LocalWeights:
     """The models that a program was given."""
 
-    def __init__(self, skeletons: Skeletons) -> None:
+    def __init__(self, skeletons: Skeletons, without: bool = False) -> None:
         self.skeletons = skeletons
+        self.without = without
         self.shrunk: set[str] = set()  #: classes of the configurations that were shrunk
         self._folders: dict[tuple[str, str], Path | None] = {}
         self._caches: dict[str, Any] = {}  #: the program's own cache folders
@@ -88,6 +92,19 @@ class LocalWeights:
                     "make it, `skeleton CONFIG --out DIR`, and name DIR",
                 )
         return self._folders[key]
+
+    def of_file(self, name: str, file: str, cache: object = None) -> Path | str | None:
+        """Return the skeleton as `folder` does, or the path of a made-up file of weights in place of that of an unknown
+        repository."""
+        try:
+            return self.folder(name, cache)
+        except NotHere as absence:
+            if not synthetic_files.is_of_weights(file):
+                raise
+            if not self.without:
+                what = f"{name} is not here, and no known model"
+                raise NotHere(what, "give --synthetic-data to keep initial weights") from absence
+            return synthetic_files.file_of_weights(file)
 
     def known(self, name: str, cache: object = None) -> Path | None:
         """Return the skeleton as `folder` does, but None instead of an error."""
@@ -154,9 +171,11 @@ def _answer_hub(patches: Patches, weights: LocalWeights) -> None:
         real = load(repo_id, name, cache_dir=cache, revision=options.get("revision"))
         if isinstance(real, str) and not (weights.skeletons.tiny and weights.known(repo_id, cache)):
             return real  # also of a repository without a config.json: an adapter
-        folder = weights.folder(repo_id, cache)
+        folder = weights.of_file(repo_id, name, cache)
         if folder is None:
             return str(download(repo_id, filename, **options))
+        if isinstance(folder, str):
+            return folder
         if not (folder / name).is_file():
             raise _not_found(f"{repo_id} has no {name}")
         return str(_linked(folder, [name], options.get("local_dir")) / name)

@@ -17,6 +17,7 @@ import linecache
 import os
 import random
 import re
+import tempfile
 import traceback
 import zlib
 from collections.abc import Mapping, Sequence
@@ -77,6 +78,19 @@ def stands_for_weights(path: str | os.PathLike[str]) -> bool:
     return _files.get(os.path.abspath(path)) == WEIGHTS
 
 
+def is_of_weights(name: str) -> bool:
+    """Return True for the name of a file of weights."""
+    return name.lower().endswith(_OF_WEIGHTS)
+
+
+def file_of_weights(name: str) -> str:
+    """Return the path of a new file, of this name, that stands for weights. It is discarded with the run."""
+    file = Path(tempfile.mkdtemp(), os.path.basename(name))
+    _files[str(file)] = WEIGHTS
+    write_whole(file, _content(file, WEIGHTS))
+    return str(file)
+
+
 def format_of(path: str, error: BaseException, run: Path) -> str | None:
     """Return the format in which a program reads a missing file of its own; None if it cannot be seen, or if what is
     written there would stay."""
@@ -85,7 +99,7 @@ def format_of(path: str, error: BaseException, run: Path) -> str | None:
     if not _stays_in_the_run(path, run) or place is None:
         return None
     near = _source_around(*place)
-    if suffix in _OF_WEIGHTS and _LOADS.search(near):
+    if is_of_weights(name) and _LOADS.search(near):
         return WEIGHTS
     if suffix not in _READERS or _NO_DATA.search(name.lower()):
         return None
