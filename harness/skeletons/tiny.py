@@ -54,6 +54,9 @@ _ONE_GROUP_NAMES = _NAMES["one_group"]
 #: Sizes of the part that sees or hears that must equal the width of the part that reads.
 _OUTWARD_NAMES = ("out_hidden_size", "projection_dim", "proj_dim")
 
+#: Size of the part that reads that must equal the width of the part that sees (SigLIP).
+_PROJECTED = "projection_size"
+
 
 def shrink_config(config: object, *, vocabulary: int | None = None, ids: Mapping[int, int] | None = None) -> bool:
     """Shrink a configuration in place; return True if anything changed. ``vocabulary``: rows of the embedding. ``ids``: old
@@ -73,6 +76,9 @@ def shrink_config(config: object, *, vocabulary: int | None = None, ids: Mapping
     if new_hidden is not None:
         for part, name in outward:
             _put(part, name, new_hidden)
+    seeing = _first_size(getattr(config, "vision_config", None), _HIDDEN_NAMES)
+    if seeing is not None:
+        _set_all(_text_part(config), (_PROJECTED,), lambda old: min(old, seeing))
     for part in _parts(config):
         if vocabulary is not None:
             _set_all(part, ("vocab_size", "decoder_vocab_size"), lambda old: min(old, vocabulary))

@@ -34,3 +34,13 @@ def test_a_backbone_hands_over_its_last_stage() -> None:
     assert tiny.shrink_config(config)
     assert (config.stage_names, config.out_features) == (["stem", "stage1", "stage2"], ["stage2"])
     assert not tiny.shrink_config(config)
+
+
+def test_what_siglip_reads_is_projected_to_the_width_of_what_it_sees() -> None:
+    text = {"hidden_size": 1152, "num_attention_heads": 16, "projection_size": 1536}
+    config = transformers.SiglipConfig(
+        text_config=text, vision_config={"hidden_size": 1536, "num_attention_heads": 16, "intermediate_size": 6144}
+    )
+    assert tiny.shrink_config(config)
+    assert config.text_config.projection_size == config.vision_config.hidden_size < 1536
+    assert not tiny.shrink_config(config)
