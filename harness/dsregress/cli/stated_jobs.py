@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
+import msgspec
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
@@ -16,6 +17,8 @@ from dsregress.advisories.covered_packages import unlisted_releases
 from dsregress.advisories.job_facts import Fact, OneOf, contradiction, merged_facts, said_fact, said_text
 from dsregress.advisories.matching import known_packages, known_versions, parsed
 from dsregress.advisories.shipped import read_advisories
+from dsregress.advisories.stated.accelerate_yaml import facts_of_accelerate
+from dsregress.advisories.stated.documents import Document
 from dsregress.advisories.stated.launch import facts_of_file, facts_of_line, misspelt_keys
 from dsregress.advisories.stated.model_configuration import facts_of_models
 from dsregress.cli.configured_job import WHERE, configured_packages
@@ -163,6 +166,7 @@ class FoundPackages:
             name: bounds for one in packages for name, bounds in one.ranges.items() if name in self.unknown
         }
         self.cuda = next((one.cuda for one in packages if one.cuda), "")
+        self._settings = {key: value for one in packages for key, value in one.settings.items()}
         self.known = known_packages(advisories)
         self.absent: frozenset[str] = frozenset()
         if any(one.is_whole for one in packages):
@@ -170,10 +174,13 @@ class FoundPackages:
 
     @property
     def facts(self) -> list[Fact]:
-        """The facts that a package is installed, or not, and that the packages are for GPUs."""
+        """The facts that a package is installed, or not, that the packages are for GPUs, and what the settings beside them
+        state, which are accelerate's default: another file gives them up."""
         present = [name for name in _OPTIONAL if name in self.versions]
         absent = [name for name in _OPTIONAL if name in self.absent]
+        settings = facts_of_accelerate(Document(self._settings, self.where)) if self._settings else ()
         return [
+            *(msgspec.structs.replace(one, yields=True) for one in settings),
             *(Fact(name=name, value=True, source=f"{self.where}: {name}") for name in present),
             *(Fact(name=name, value=False, source=f"{self.where}: no {name}") for name in absent),
             *(

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from packaging.markers import InvalidMarker, Marker, UndefinedEnvironmentName
 from packaging.requirements import InvalidRequirement, Requirement
-from packaging.specifiers import SpecifierSet
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import (
     InvalidSdistFilename,
     InvalidWheelFilename,
@@ -28,6 +28,7 @@ from dsregress.config.toml_text import parsed_toml
 from dsregress.errors import UsageError
 from dsregress.probe.border.masking import without_secrets
 from dsregress.versions.listed_packages import listed_packages
+from dsregress.versions.pasted_settings import pasted_settings
 from dsregress.versions.pasted_versions import CONDA_NAMES, as_requirements, sign_of_cuda
 
 _FREEZE = "`pip freeze` prints what is installed"
@@ -42,6 +43,13 @@ _OPTION = re.compile(
     r"trusted-host|use-feature)\b"
 )
 _EGG = re.compile(r"#(?:.*&)?egg=(?P<name>[A-Za-z0-9._-]+)")
+#: The last part of a checkout's address: its repository, and the tag of a release.
+_REPOSITORY = re.compile(
+    r"git\+[a-z]+://(?:[^/@]+@)?[^?#@]*/(?P<name>[\w.-]+?)(?:\.git)?/?(?:@(?P<commit>[^?#@]+))?(?:[?#].*)?$"
+)
+_TAG = re.compile(r"(?:refs/tags/)?v?(?P<release>\d+\.\d+(?:\.\d+)*(?:\.post\d+)?)")
+#: Repository -> its package, where they have different names.
+_OF_REPOSITORY = {"llama-factory": "llamafactory"}
 _PLACE = re.compile(r"\.{0,2}/|[a-z+]+://|\S+(?:/|\.whl$|\.zip$|\.tar\.gz$)")
 _ACCELERATOR = re.compile(r"(?:cpu|cu\d|rocm|xpu)")
 
@@ -56,15 +64,15 @@ class InstalledPackages(msgspec.Struct, frozen=True, kw_only=True):
     ranges: dict[str, str] = {}  #: of those that are not known, whose releases a file bounds: ``>=2.5,<2.10``
     is_whole: bool = False  #: what is not among them is not installed, as for a lock
     cuda: str = ""  #: what says that they are for GPUs: ``torch 2.8.0+cu126``; empty if nothing does
+    settings: dict[str, Any] = {}  #: of accelerate, which a report lists beside the packages
 
 
 def read_packages(data: bytes, file: str) -> InstalledPackages:
     """Return the packages in ``file`` with this content. Raise UsageError, which names the line."""
     text = _decoded(data, file)
     found = _packages_in(text, file)
-    if found.cuda:
-        return found
-    return msgspec.structs.replace(found, cuda=sign_of_cuda(text, (*found.versions, *found.unknown)))
+    cuda = found.cuda or sign_of_cuda(text, (*found.versions, *found.unknown))
+    return msgspec.structs.replace(found, cuda=cuda, settings=pasted_settings(text))
 
 
 def _decoded(data: bytes, file: str) -> str:
@@ -115,6 +123,7 @@ def merged_packages(parts: Iterable[InstalledPackages]) -> InstalledPackages:
         included=tuple(file for one in parts for file in one.included),
         is_whole=any(one.is_whole for one in parts),
         cuda=next((one.cuda for one in parts if one.cuda), ""),
+        settings={key: value for one in parts for key, value in one.settings.items()},
     )
 
 
@@ -228,7 +237,10 @@ def _requirement_lines(text: str) -> Iterator[tuple[int, str]]:
 
 def _read_option(line: str, number: int, where: str, found: _Found) -> None:
     """Read an option. Raise UsageError for one that pip does not have."""
-    if editable := _EDITABLE.match(line):
+    if (editable := _EDITABLE.match(line)) and (checkout := _REPOSITORY.match(editable["value"])):
+        egg = _EGG.search(editable["value"])
+        _add_checkout(checkout, found, egg["name"] if egg else "", f"{_OWN_CODE}: editable")
+    elif editable:
         egg = _EGG.search(editable["value"])
         name = egg["name"] if egg else editable["value"].rstrip("/").rpartition("/")[2].partition("[")[0]
         found.add_unknown(name, f"{_OWN_CODE}: editable")  # a checkout's folder mostly has its package's name
@@ -242,7 +254,10 @@ def _read_option(line: str, number: int, where: str, found: _Found) -> None:
 
 
 def _add_place(url: str, found: _Found, name: str = "") -> None:
-    """Add a package by the address of its file. The file's name gives the release; that of a checkout gives none."""
+    """Add a package by the address of its file, whose name gives the release, or of its checkout, of which a tag does."""
+    if (checkout := _REPOSITORY.match(url)) is not None:
+        _add_checkout(checkout, found, name or (egg["name"] if (egg := _EGG.search(url)) else ""))
+        return
     base = url.partition("#")[0].rpartition("/")[2].replace("%2B", "+")
     try:
         if base.endswith(".whl"):
@@ -256,6 +271,16 @@ def _add_place(url: str, found: _Found, name: str = "") -> None:
             found.add_unknown(name, _OWN_CODE)
         return
     found.add(name or in_file, str(version))
+
+
+def _add_checkout(checkout: re.Match[str], found: _Found, name: str, why: str = _OWN_CODE) -> None:
+    repository = canonicalize_name(checkout["name"])
+    name = name or _OF_REPOSITORY.get(repository, repository)
+    tag = _TAG.fullmatch(checkout["commit"] or "")
+    if tag is not None:
+        found.add(name, tag["release"])
+    else:
+        found.add_unknown(name, why)
 
 
 def _applies(marker: Marker) -> bool:
@@ -285,11 +310,21 @@ def _packages_in_lock(text: str, file: str) -> InstalledPackages:
             raise UsageError(
                 f"not in the form that uv writes: {error}", where=where, hint="regenerate it with `uv lock`"
             ) from None
+        if (tagged := _tagged(locked)) and found.add(locked.name, tagged) == "":
+            continue
         if not locked.version or locked.source.keys() & {"git", "editable", "virtual", "directory"}:
             found.add_unknown(locked.name, _OWN_CODE)
         else:
             found.add(locked.name, locked.version)
     return found.finished()
+
+
+def _tagged(locked: _LockedPackage) -> str:
+    """Return the release of a checkout's tag: ``...?tag=v4.51.3#0123``; empty if there is none."""
+    _, has_query, query = str(locked.source.get("git", "")).partition("?")
+    wanted = re.match(r"(?:tag|rev)=([^&#]+)", query) if has_query else None
+    tag = _TAG.fullmatch(wanted[1]) if wanted is not None else None
+    return tag["release"] if tag is not None else ""
 
 
 def _conda_environment(text: str, file: str) -> InstalledPackages:
@@ -305,12 +340,14 @@ def _conda_environment(text: str, file: str) -> InstalledPackages:
         if not isinstance(one, str):
             of_pip += one.get("pip", [])
             continue
-        name, equals, version = one.rpartition("::")[2].partition("=")
-        name, version = CONDA_NAMES.get(name.strip(), name.strip()), version.lstrip("=").partition("=")[0]
-        if equals and re.fullmatch(r"\d+(\.\d+)+\w*", version) and not re.search(r"[<>!~]", one):
-            found.add(name, version)
+        name, bounds = _conda_requirement(one.rpartition("::")[2])
+        pin = re.fullmatch(r"==([^*,]+)", bounds)
+        if pin is not None:
+            found.add(name, pin[1])
+        elif (specifiers := _specifiers(bounds)) is not None:
+            found.add_range(name, specifiers)
         else:
-            found.add_unknown(re.split(r"[<>!~ ]", name)[0], _NOT_PINNED)
+            found.add_unknown(name, _NOT_PINNED)
     pip = _requirements("\n".join(of_pip), file)
     own = found.finished()
     return InstalledPackages(
@@ -318,9 +355,28 @@ def _conda_environment(text: str, file: str) -> InstalledPackages:
         unknown={**own.unknown, **pip.unknown},
         unread=pip.unread,
         included=pip.included,
-        ranges=pip.ranges,
-        cuda=pip.cuda,
+        ranges={**own.ranges, **pip.ranges},
+        cuda=pip.cuda or own.cuda,
     )
+
+
+def _conda_requirement(text: str) -> tuple[str, str]:
+    """Return the package and the bounds of conda's ``transformers=4.40``, which is any release that begins so, of
+    ``transformers==4.40``, and of ``pytorch=2.5.1=py3.11_cuda``: with a build it is that release."""
+    found = re.fullmatch(r"\s*([\w.-]+)\s*([=<>!~ ]?.*)", text)
+    name, rest = (found[1], found[2].replace(" ", "")) if found else (text, "")
+    fuzzy = re.fullmatch(r"=(\d+(?:\.\d+)*\w*)(?:\.?\*)?(=\S+)?", rest)
+    if fuzzy is not None:
+        is_exact = fuzzy[2] or (fuzzy[1].count(".") > 1 and "*" not in rest)  # a whole release: nothing else begins so
+        rest = f"=={fuzzy[1]}" if is_exact else f"=={fuzzy[1]}.*"
+    return CONDA_NAMES.get(name, name), rest
+
+
+def _specifiers(bounds: str) -> SpecifierSet | None:
+    try:
+        return SpecifierSet(bounds)
+    except InvalidSpecifier:
+        return None
 
 
 class _CondaEnvironment(msgspec.Struct, frozen=True, kw_only=True):

@@ -38,9 +38,11 @@ _OF_ENV = (
 _OF_CARDS = (
     r"-?\s*(?:GPU type|CUDA used to build PyTorch|accelerator\(s\)): (?:NVIDIA|Tesla|\d).*|torch cuda version \.+ \d.*"
 )
+#: images of containers,
+_OF_IMAGE = r"(?:FROM\s+|-?\s*image:\s*)?\S*(?:pytorch/pytorch|nvidia/\w+):\S*(?:cuda\d|\d-py3)\S*(?:\s+as\s+\S+)?"
 #: and conda's builds.
 _OF_BUILD = r"-?\s*(?:\S*(?:::|/))?pytorch(?:=+|\s+|-)\d[\w.]*(?:=|\s+|-)\S*cuda\S*.*"
-_OF_CUDA = re.compile(rf"^\s*(?:{_OF_ENV}|{_OF_CARDS}|{_OF_BUILD})\s*$", re.MULTILINE | re.IGNORECASE)
+_OF_CUDA = re.compile(rf"^\s*(?:{_OF_ENV}|{_OF_CARDS}|{_OF_IMAGE}|{_OF_BUILD})\s*$", re.MULTILINE | re.IGNORECASE)
 
 #: Distributions that only a torch for CUDA requires: pip's and conda's.
 _WITH_CUDA = re.compile(r"nvidia-cuda-runtime(?:-cu\d+)?|pytorch-cuda|pytorch-gpu|cuda-cudart")

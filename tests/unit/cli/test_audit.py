@@ -554,3 +554,16 @@ def test_a_fault_that_most_such_jobs_have_comes_with_what_decides_and_is_no_pass
         "  if, as is usual and was not stated: gradient accumulation above 1 (--set gradient_accumulation_steps=N)\n"
         in said.stdout
     )
+
+
+def test_settings_beside_pasted_packages_are_facts_that_give_way_to_files(say: Say) -> None:
+    pasted = (
+        "- `transformers` version: 4.57.6\n"
+        "- Accelerate config: \t- distributed_type: DEEPSPEED\n"
+        "        - deepspeed_config: {'gradient_accumulation_steps': 8, 'zero_stage': 2}\n"
+        "- DeepSpeed version: 0.18.9\n"
+    )
+    said = say(pins=pasted, advisories=[QUARTER])
+    assert said.return_value == 1
+    assert "gradient accumulation above 1 (stdin: deepspeed_config.gradient_accumulation_steps)" in said.stdout
+    assert say("--config", "ds.json", pins=pasted, advisories=[QUARTER]).return_value == 0

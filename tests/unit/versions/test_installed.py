@@ -202,8 +202,13 @@ dependencies:
 
 def test_a_conda_environment_is_read_with_its_pip() -> None:
     found = read(CONDA, "environment.yml")
-    assert found.versions == {"python": "3.11", "torch": "2.5.1", "deepspeed": "0.16.8"}
-    assert found.unknown == {"numpy": "not pinned", "pip": "not pinned", "transformers": "not pinned"}
+    assert found.versions == {"torch": "2.5.1", "deepspeed": "0.16.8"}
+    assert found.unknown == {
+        "python": "not pinned",
+        "numpy": "not pinned",
+        "pip": "not pinned",
+        "transformers": "not pinned",
+    }
 
 
 def test_yaml_that_is_no_conda_environment_is_one_line() -> None:
@@ -223,3 +228,46 @@ def test_the_packages_of_an_environment_are_releases_or_not() -> None:
     found = installed.packages_of({"torch": "2.13.0+cu126", "deepspeed": "0.16.8+abc1234"})
     assert found.versions == {"torch": "2.13.0"}
     assert found.unknown == {"deepspeed": "not a release: 0.16.8+abc1234"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "deepspeed @ git+https://github.com/deepspeedai/DeepSpeed.git@v0.16.8",
+        "git+https://github.com/deepspeedai/DeepSpeed@v0.16.8",
+        "-e git+https://github.com/deepspeedai/DeepSpeed.git@refs/tags/v0.16.8#egg=deepspeed",
+    ],
+)
+def test_a_checkout_of_a_tag_is_its_release(line: str) -> None:
+    assert read(line).versions == {"deepspeed": "0.16.8"}
+
+
+def test_a_checkout_without_a_tag_is_of_its_repository() -> None:
+    assert read("git+https://github.com/huggingface/trl.git").unknown == {"trl": "not a release"}
+
+
+def test_a_lock_s_checkout_of_a_tag_is_its_release() -> None:
+    lock = """[[package]]
+name = "transformers"
+version = "4.51.3.dev0"
+source = { git = "https://github.com/huggingface/transformers?tag=v4.51.3#0123abcd" }
+"""
+    assert read(lock, "uv.lock").versions == {"transformers": "4.51.3"}
+
+
+@pytest.mark.parametrize(
+    ("pin", "version", "bounds"),
+    [
+        ("transformers=4.40", "", "==4.40.*"),
+        ("transformers=4.51.3", "4.51.3", ""),
+        ("transformers==4.40", "4.40", ""),
+        ("transformers=4.40=pyhd8ed1ab_0", "4.40", ""),
+        ("conda-forge::transformers=4.40.*", "", "==4.40.*"),
+        ("transformers >=4.46,<5", "", ">=4.46,<5"),
+        ("transformers", "", ""),
+    ],
+)
+def test_conda_s_single_sign_of_equality_is_a_prefix(pin: str, version: str, bounds: str) -> None:
+    found = read(f"dependencies:\n  - {pin}\n", "environment.yml")
+    assert found.versions.get("transformers", "") == version
+    assert found.ranges.get("transformers", "") == bounds
