@@ -81,7 +81,7 @@ def diagnose_command(
       srun ... 2>&1 | tee log; dsregress diagnose log --gpu A800-80G
     """
     text = _read_pasted_text(file)
-    crash = crashes.read_crash(text)
+    crash = crashes.read_crash(text) or known_errors.message_alone(text, read_advisories())
     if crash is None:
         hint = "include the lines from `Traceback` or `CUDA out of memory` on; what is wrong without a crash is for `audit`"
         raise UsageError("contains no crash that is known here", where=_file_label(file), hint=hint)

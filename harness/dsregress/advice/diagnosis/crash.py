@@ -151,7 +151,7 @@ def read_crash(text: str) -> Crash | None:
     """Return the crash that a log reports; None if it has none. If several ranks report an error, choose one that does not
     merely echo another process's, and that Python did not ignore; without any, the way in which a process ended."""
     text = without_colours(text)
-    versions = _versions(text)
+    versions = versions_in(text)
     processes = lines_of_processes(text)
     found = [one for lines in processes for one in _errors(lines)]
     found = [one for one in found if one.message or one.frames] or found  # pytest ends with the class alone
@@ -193,7 +193,7 @@ def _stack(lines: Sequence[str]) -> list[TraceFrame]:
     return [_frame(match) for match in found if match is not None and not _STANDARD.search(match["file"])][::-1]
 
 
-def _versions(text: str) -> dict[str, str]:
+def versions_in(text: str) -> dict[str, str]:
     """Return the version of each package that the text mentions first."""
     found: dict[str, str] = {}
     for name, version in _MENTIONED.findall(text):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import builtins
 import functools
 import re
 from collections.abc import Iterable
 
-from dsregress.advice.diagnosis.crash import Crash
+from dsregress.advice.diagnosis.crash import Crash, versions_in
 from dsregress.advice.diagnosis.process_ends import EndKind
 from dsregress.advisories.advisory import Advisory, AdvisoryKind, RaisedError
 from dsregress.advisories.job_facts import Fact, OneOf, merged_facts
@@ -87,7 +88,29 @@ def is_raised(crash: Crash, error: RaisedError, advisory: Advisory, job: KnownJo
         return False
     if error.file and crash.frames:
         return any(frame.file.startswith(error.file) for frame in crash.frames)
-    return is_telling(error)
+    return is_telling(error) or not _is_of_python(error)
+
+
+def _is_of_python(error: RaisedError) -> bool:
+    """Return True for a class of Python's own, which many faults have with a short message."""
+    return hasattr(builtins, error.error)
+
+
+def message_alone(text: str, advisories: Iterable[Advisory]) -> Crash | None:
+    """Return the crash of a text that has the message of an advisory's error without its class and without a traceback; None
+    if it has none, or one of several classes. A short message of an error of Python's is of many faults."""
+    found = {
+        (error.error, line.strip())
+        for one in advisories
+        for error in one.raises
+        if error.message and not one.withdrawn and (is_telling(error) or not _is_of_python(error))
+        for line in text.splitlines()
+        if has_message(line, error)
+    }
+    if len({error for error, _ in found}) != 1:
+        return None
+    error, message = min(found)
+    return Crash(error=error, message=message, memory=None, frames=(), versions=versions_in(text))
 
 
 def goes_through(crash: Crash, advisory: Advisory) -> bool:

@@ -311,6 +311,7 @@ def _advisory_lines(answer: Diagnosis, one: Matched) -> Iterator[Text]:
         answer.crash.memory is not None
         or answer.crash.end is not None
         or one.match is Match.UNKNOWN
+        or (not answer.crash.frames and len(answer.known) > 1)  # their places tell them apart
         or not goes_through(answer.crash, advisory)
     )
     if is_unsure:

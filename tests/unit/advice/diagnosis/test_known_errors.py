@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from dsregress.advice.diagnosis.crash import Crash, read_crash
-from dsregress.advice.diagnosis.known_errors import goes_through, matching_advisories
+from dsregress.advice.diagnosis.known_errors import goes_through, matching_advisories, message_alone
 from dsregress.advisories.advisory import AdvisoryKind, RaisedError
 from dsregress.advisories.auditing import audit_job
 from dsregress.advisories.matching import Matched
@@ -106,3 +106,26 @@ def test_a_traceback_goes_through_the_packages_that_an_advisory_is_about(files: 
     assert crash is not None
     (advisory,) = (one for one in read_advisories() if one.id == "DSR-2026-0015")
     assert goes_through(crash, advisory) is is_through
+
+
+def test_without_a_traceback_a_class_of_a_package_tells_more_than_one_of_python() -> None:
+    unpickling = read_crash(
+        "torch==2.6.0\n_pickle.UnpicklingError: Weights only load failed. This file can still be loaded"
+    )
+    shared = read_crash("TypeError: 'NoneType' object is not iterable")
+    assert unpickling is not None
+    assert shared is not None
+    assert ids(matching_advisories(unpickling, read_advisories())[0]) == ("DSR-2026-0016", "DSR-2026-0075")
+    assert ids(matching_advisories(shared, read_advisories())[0]) == ()
+
+
+def test_a_message_alone_is_the_error_that_has_it() -> None:
+    crash = message_alone("deepspeed==0.15.4\nWeights only load failed\n", read_advisories())
+    assert crash is not None
+    assert (crash.error, crash.message, crash.versions) == (
+        "UnpicklingError",
+        "Weights only load failed",
+        {"deepspeed": "0.15.4"},
+    )
+    for text in ("'NoneType' object is not iterable", "nothing of the kind", ""):
+        assert message_alone(text, read_advisories()) is None
