@@ -11,7 +11,7 @@ import msgspec
 from dsregress.compare.metrics import STEP_TIME
 from dsregress.compare.result_summary import ResultSummary
 from dsregress.errors import ResultsError
-from dsregress.model import Finding, Outcome, Result, Stack
+from dsregress.model import WRITTEN_BY, Finding, Outcome, Result, Stack
 from dsregress.probe.border.wire import Detail
 
 #: Reads the detail that explains a result's figures; None if it no longer exists. May be slow: called only for findings.
@@ -265,6 +265,23 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     def not_measured(self) -> tuple[NotCompared, ...]:
         """The cells that should have been measured but were not."""
         return tuple(entry for entry in self.not_compared if entry.remedy)
+
+    @property
+    def why_nothing_goes_on(self) -> str:
+        """The reason why no line that was to go on from the files of another one says anything of a release; empty if one
+        does, or there is none."""
+        stacks = {
+            (stack, workload)
+            for workload, parameters in self.parameters.items()
+            if str(parameters.get("program", "")).startswith(f"{WRITTEN_BY}=")
+            for stack in self.cells.stacks_of(workload)
+            if stack != self.baseline
+        }
+        reasons = {(one.stack, one.workload): one.reason for one in self.not_compared if one.what == EVERYTHING}
+        if any(run not in reasons and run[0] not in self.ended.get(run[1], {}) for run in stacks):
+            return ""
+        failed = "no second line runs to its end" if stacks else ""
+        return next((reasons[run] for run in sorted(stacks) if run in reasons), failed)
 
     @property
     def findings(self) -> tuple[Finding, ...]:

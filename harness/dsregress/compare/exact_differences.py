@@ -6,7 +6,15 @@ from collections.abc import Iterator
 
 import msgspec
 
-from dsregress.compare.metrics import ATTENTION_OFF_FLASH, BY_NAME, COLLECTIVE_COUNT, OP_LAUNCHES, Metric
+from dsregress.compare.metrics import (
+    ATTENTION_OFF_FLASH,
+    BY_NAME,
+    COLLECTIVE_COUNT,
+    DEVICE_RETAINED,
+    HOST_RETAINED,
+    OP_LAUNCHES,
+    Metric,
+)
 from dsregress.compare.result_pairs import Pair
 from dsregress.compare.worst_readings import (
     Exact,
@@ -20,7 +28,7 @@ from dsregress.compare.worst_readings import (
 from dsregress.config.thresholds import Thresholds
 from dsregress.messages import Message, Text, message
 from dsregress.model import Finding
-from dsregress.probe.border.wire import Detail
+from dsregress.probe.border.wire import REGULAR_PHASES, Detail
 from dsregress.wording.names import stage_words
 from dsregress.wording.quantities import quantity, share
 
@@ -43,11 +51,14 @@ class Difference(msgspec.Struct, frozen=True):
 #: What a program launches once, at its start, weighs this much less than what it launches in every step.
 _ONCE = 100
 
+#: The phase in which a program loads, and what is held after it.
+_LOAD, _RETAINED = "load", (DEVICE_RETAINED, HOST_RETAINED)
+
 
 def differences(own: Exact, base: Exact, thresholds: Thresholds, *, is_program: bool = False) -> list[Difference]:
     """Return a difference for every metric and phase in which the worst ranks differ. A metric for all phases is compared in
     the phase that needs most. Operations at the start of a given program take some hundredths of a second, once, before
-    they matter."""
+    they matter. What loading leaves matters if it stays: another release may load what this one copies later."""
     found = []
     for metric, phase, base_phase in _phase_pairs(own, base):
         mine, theirs = worst_rank(own, metric, phase), worst_rank(base, metric, base_phase)
@@ -56,6 +67,8 @@ def differences(own: Exact, base: Exact, thresholds: Thresholds, *, is_program: 
         relevant = metric.relevant(mine.value, theirs.value, thresholds)
         if is_program and metric is OP_LAUNCHES and phase == "init":
             relevant &= abs(mine.value - theirs.value) >= _ONCE * thresholds.op_launches
+        if phase == _LOAD and metric in _RETAINED:
+            relevant &= _stays(own, base, metric, mine.value - theirs.value)
         evidence = _evidence(metric, phase, mine, theirs, own, base) if relevant else ()
         sentence = change_text(metric, phase, mine.value, theirs.value)
         found.append(
@@ -64,6 +77,13 @@ def differences(own: Exact, base: Exact, thresholds: Thresholds, *, is_program: 
             )
         )
     return found
+
+
+def _stays(own: Exact, base: Exact, metric: Metric, difference: float) -> bool:
+    """Return True if a phase of a step, or the rest of the start, holds at least half of a difference, or none is known."""
+    kept = [(worst_rank(own, metric, phase), worst_rank(base, metric, phase)) for phase in REGULAR_PHASES]
+    known = [mine.value - theirs.value for mine, theirs in kept if mine is not None and theirs is not None]
+    return not known or any(one * difference > 0 and abs(one) >= abs(difference) / 2 for one in known)
 
 
 def _phase_pairs(own: Exact, base: Exact) -> Iterator[tuple[Metric, str, str]]:

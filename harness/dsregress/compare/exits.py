@@ -19,8 +19,8 @@ _CRASHES = (ProblemKind.CRASH, ProblemKind.OUT_OF_MEMORY)
 
 def exit_code(comparison: Comparison, fail_on: Collection[str]) -> int:
     """Return 1 if a relevant finding matches ``fail_on``, or if there is nothing but crashes beside passes; 3 if a cell
-    should have been measured but was not; 4 if nothing was measured or nothing could be compared; else 0. Changed
-    defaults and warnings never fail."""
+    should have been measured but was not; 4 if nothing was measured or nothing could be compared, or if of lines that were
+    to go on from another one's files none could; else 0. Changed defaults and warnings never fail."""
     if any(fails(found, fail_on) for found in comparison.findings):
         return EXIT_REGRESSION
     if comparison.not_measured:
@@ -28,7 +28,7 @@ def exit_code(comparison: Comparison, fail_on: Collection[str]) -> int:
     others = any(stack.id != comparison.baseline for stack in comparison.stacks)
     if others and comparison.compared == 0 and "crash" in fail_on and _crashes_beside_a_pass(comparison):
         return EXIT_REGRESSION
-    if comparison.passed == 0 or (others and comparison.compared == 0):
+    if comparison.passed == 0 or (others and (comparison.compared == 0 or comparison.why_nothing_goes_on)):
         return EXIT_NOTHING_MEASURED
     return EXIT_OK
 

@@ -36,7 +36,7 @@ from dsregress.compare.release_ranges import in_version_order
 from dsregress.compare.result_pairs import Pair, ResultIndex, left_out, why_not
 from dsregress.compare.result_summary import ResultSummary
 from dsregress.compare.step_times import estimate_step_times
-from dsregress.compare.unused_releases import why_says_nothing
+from dsregress.compare.unused_releases import why_begins_anew, why_says_nothing
 from dsregress.compare.worst_readings import Exact
 from dsregress.config.thresholds import Thresholds
 from dsregress.model import Finding, MachineFault, Outcome, OutOfMemory, Passed, Result, Stack, TimedOut
@@ -271,7 +271,7 @@ def _cannot(pair: Pair) -> str:
         return f"it {_ended(pair.result)}"
     if pair.base is not None and not pair.base.recorded:
         return "the baseline's measurements are missing"
-    return "" if pair.is_baseline else why_not(pair)
+    return "" if pair.is_baseline else why_not(pair) or why_begins_anew(pair)
 
 
 def _ended(result: Result) -> str:

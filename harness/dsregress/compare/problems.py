@@ -25,9 +25,9 @@ from dsregress.compare.comparison import ChangedSetting, Problem, ProblemKind
 from dsregress.compare.episodes import Episode
 from dsregress.compare.failed_imports import failed_import, is_not_loaded
 from dsregress.compare.finding_groups import gravity, kind_of, severity, worst_first
-from dsregress.compare.metrics import OUTCOME, PARAMETER_ERROR, TRAINING_DIFFERENCE
+from dsregress.compare.metrics import OUTCOME, PARAMETER_ERROR
 from dsregress.compare.outcomes import asks_for_a_rank, signature_of
-from dsregress.compare.setting_effects import AFTER_UPDATE
+from dsregress.compare.setting_effects import must_reach
 from dsregress.model import AXES, Failed, Finding, TimedOut, split_workload
 from dsregress.probe.border.failed_calls import package_refusing
 from dsregress.wording.workload_words import is_given_program
@@ -163,10 +163,9 @@ class _Cause:
             self.add(one)
 
     def may_be_due_to(self, setting: ChangedSetting) -> bool:
-        """Return True if the setting changed in just these runs, and can move what is worse."""
+        """Return True if the setting changed in just these runs, and can move what is worse first."""
         runs = _with_numbers(setting.runs) if self.key[0] == PARAMETER_ERROR.family else frozenset(setting.runs)
-        is_before = any(one.before_update for member in self.members for one in member.findings)
-        family = AFTER_UPDATE if self.key[0] == TRAINING_DIFFERENCE.family and not is_before else self.key[0]
+        family = must_reach([one for member in self.members for one in member.findings])
         return family in setting.reaches and runs == self.runs
 
     def add(self, judged: _JudgedEpisode) -> None:

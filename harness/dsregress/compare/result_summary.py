@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -50,6 +50,7 @@ class ResultSummary(msgspec.Struct, frozen=True, kw_only=True):
     saved_last: tuple[SavedTensors, ...] = ()  #: until it ended; empty if it was ended
     empty_files: tuple[str, ...] = ()  #: of weights, that it has saved
     ended: bool = False  #: a program, by itself
+    goes_on: bool | None = None  #: from what an earlier run has left to it; None where that is not known
     steps: int = 0  #: until then, or until it was ended, of the first rank
     step_growth: StepGrowth = StepGrowth()  #: of a program that ran on
     logged: tuple[
@@ -124,6 +125,7 @@ def summarize(result: Result) -> ResultSummary:
         saved_last=_of_all_ranks([rank.saved_last for rank in record.ranks]),
         empty_files=tuple(sorted({name for rank in record.ranks for name in rank.empty_files})),
         ended=bool(record.ranks) and all(rank.ended for rank in record.ranks),
+        goes_on=_any_known(rank.goes_on for rank in record.ranks),
         steps=record.ranks[0].steps if record.ranks else 0,
         step_growth=step_growth(record),
         logged=tuple(record.ranks[0].logged) if record.ranks else (),
@@ -149,6 +151,12 @@ def _numerics(record: RunRecord) -> Iterator[tuple[int, str, Numerics]]:
 def noted(record: RunRecord) -> tuple[str, ...]:
     """Return the notes of all ranks that a reader of the figures has to know."""
     return tuple(dict.fromkeys(note for rank in record.ranks for note in rank.notes))
+
+
+def _any_known(told: Iterable[bool | None]) -> bool | None:
+    """Return True if any is; None if that is not known of any."""
+    known = [one for one in told if one is not None]
+    return any(known) if known else None
 
 
 def _of_all_ranks(saved_by: Sequence[Sequence[SavedTensors]]) -> tuple[SavedTensors, ...]:

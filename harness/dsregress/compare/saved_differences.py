@@ -30,8 +30,8 @@ _SAVES_OTHERWISE = message("saved checkpoint differs from the baseline")
 _NOT_SAVED, _VALUES = message("not saved"), message("with other values")
 _RENAMED = message("saved under another name")
 
-#: The beginning of the names of a model's weights in the state that DeepSpeed's engine saves.
-_OF_AN_ENGINE = "module."
+#: The beginnings of the names of a model's weights in the state that DeepSpeed's engine saves: of all, and of frozen ones.
+_OF_AN_ENGINE = ("module.", "frozen_param_fragments.")
 
 
 class _ChangedTensors(NamedTuple):
@@ -112,8 +112,8 @@ def judge_saved_tensors(pair: Pair, *, trains_otherwise: bool) -> list[Finding]:
 def _is_frozen(one: _ChangedTensors, trained: Collection[str]) -> bool:
     """Return True if an engine's state leaves out a tensor that nothing trains: weights beside adapters are loaded from
     the model that they came from."""
-    name = one.example.removeprefix(_OF_AN_ENGINE)
-    return one.what == _NOT_SAVED and bool(trained) and name != one.example and name not in trained
+    names = (one.example.removeprefix(start) for start in _OF_AN_ENGINE if one.example.startswith(start))
+    return one.what == _NOT_SAVED and bool(trained) and any(name not in trained for name in names)
 
 
 def _changed_tensors(own: Sequence[SavedTensors], base: Sequence[SavedTensors]) -> Iterator[_ChangedTensors]:

@@ -1,21 +1,44 @@
 """The metrics that a changed setting can move, by ``setting_effects.toml``.
 
-A default that cannot move a metric is no reason for it.
+A default that cannot move a metric is no reason for it, and of several findings in a run the first one in the causal chain has a
+reason: the others follow from it.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 import msgspec
 
-from dsregress.compare.metrics import METRICS
+from dsregress.compare.causal_order import causal_position
+from dsregress.compare.metrics import (
+    BY_NAME,
+    FED_DIFFERENCE,
+    METRICS,
+    PARAMETER_ERROR,
+    SAVED_DIFFERENCE,
+    START_WEIGHTS,
+    TRAINED_WEIGHTS,
+    WEIGHT_PRECISION,
+)
+from dsregress.model import Finding
 
 #: Stands among the families for what is trained after the optimizer's first update.
 AFTER_UPDATE = "numerics after an update"
+
+#: Likewise for what a job begins with.
+_OF_THE_JOB = {
+    WEIGHT_PRECISION.name: "weight precision",
+    START_WEIGHTS.name: "first weights",
+    FED_DIFFERENCE.name: "data",
+    TRAINED_WEIGHTS.name: "trained weights",
+}
+
+#: The phase whose costs are those of what is saved.
+_SAVE = "save"
 
 #: Values of a setting that is off, lower case. Releases spell it differently.
 _OFF = frozenset(("none", "null", "false", "no", "off", "0", "0.0", "", "[]", "{}"))
@@ -36,7 +59,7 @@ class _Effects(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     setting: tuple[_SettingEffect, ...]
 
     def __post_init__(self) -> None:
-        families = {AFTER_UPDATE, *(metric.family for metric in METRICS)}
+        families = {AFTER_UPDATE, *_OF_THE_JOB.values(), *(metric.family for metric in METRICS)}
         unknown = {one for named in self.families.values() for one in named} - families
         unknown |= {word for one in self.setting for word in one.reaches} - self.families.keys()
         if unknown:
@@ -56,6 +79,20 @@ def reached_families(key: str, value: object, baseline: object, configuration: M
     if effect is None or (effect.on and _is_off(configuration.get(f"{model}{separator}{effect.on}"))):
         return frozenset()
     return frozenset(family for word in effect.reaches for family in _effects().families[word])
+
+
+def must_reach(found: Collection[Finding]) -> str:
+    """Return the family of metrics that the reason of some findings of one cause has to move: that of the first in the
+    chain."""
+    first = min(map(causal_position, found))
+    members = [one for one in found if causal_position(one) == first]
+    metric = BY_NAME[members[0].metric]
+    if metric.name in _OF_THE_JOB:
+        return _OF_THE_JOB[metric.name]
+    if all(one.phase == _SAVE for one in members):
+        return SAVED_DIFFERENCE.family
+    is_after = metric.family == PARAMETER_ERROR.family and not any(one.before_update for one in members)
+    return AFTER_UPDATE if is_after else metric.family
 
 
 def _is_off(value: object) -> bool:

@@ -1,9 +1,12 @@
 """Runs that say nothing about the releases in which their stacks differ: the workload uses none of them, or trains
-nothing."""
+nothing, or does not go on from the files that it was given."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 from dsregress.compare.result_pairs import Pair
+from dsregress.compare.result_summary import ResultSummary
 from dsregress.wording.quantities import enumeration
 
 #: Fewest steps that tell that nothing is trained.
@@ -17,7 +20,20 @@ _TOLD_BY_OBJECTS = frozenset(("transformers", "accelerate", "peft", "deepspeed",
 def why_says_nothing(pair: Pair) -> str:
     """Return the reason why a run without a difference says nothing about the releases that differ from the baseline's;
     empty if it trains and uses one of them, or if that is not known."""
-    return _untrained(pair) or _unused(pair)
+    base = () if pair.base is None else (pair.base,)
+    return _begins_anew(pair.own, *base, told_by=any) or _untrained(pair) or _unused(pair)
+
+
+def why_begins_anew(pair: Pair) -> str:
+    """Return the reason if a program that was to go on from another one's files has read no state of theirs, as with the
+    baseline: it does what the first line does, whatever differs."""
+    return "" if pair.base is None else _begins_anew(pair.own, pair.base, told_by=all)
+
+
+def _begins_anew(*sides: ResultSummary, told_by: Callable[[Iterable[bool]], bool]) -> str:
+    if not told_by(one.goes_on is False for one in sides):
+        return ""
+    return "it reads no checkpoint that the first line has written, so it resumes nothing"
 
 
 def _untrained(pair: Pair) -> str:

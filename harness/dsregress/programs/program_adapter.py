@@ -196,6 +196,7 @@ def run_rank(
     from dsregress.programs.launch import failure_causes, program_rank
     from dsregress.programs.watch.measured_inference import Inference
     from dsregress.programs.watch.observed_rank import ObservedRank
+    from dsregress.programs.world import workplace
 
     run_folder = Path.cwd()
     with contextlib.ExitStack() as stack:
@@ -229,6 +230,7 @@ def run_rank(
             announce=heartbeat.stage,
             measured=done,
             keep=keep,
+            goes_on=lambda: workplace.goes_on(run_folder, request.found),
             observer=observer,
             readings=books.readings,
         )

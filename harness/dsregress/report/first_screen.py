@@ -129,7 +129,7 @@ def first_screen(context: ReportContext, verdict: Text, not_measured: Text = "")
     if not_measured:
         headline = message("{headline}; not measured: {stacks}", headline=headline, stacks=not_measured)
     lines = [line for section in sections for line in section.problems]
-    choice = choose(context, lines) if lines else None
+    choice = choose(context, lines) if lines and not context.comparison.why_nothing_goes_on else None
     newest = context.comparison.stacks[-1].id if context.comparison.stacks else ""
     return FirstScreen(
         recommendation_text=choice_text(context, choice) if choice else "",
@@ -178,7 +178,13 @@ def _basis(context: ReportContext) -> Text:
         ran = message("{runs}, measured {days}", runs=ran, days=joined(TO, days))
     said = (joined(COMMA, (size, *common_text(comparison.stacks))), ran)
     sentences = [message("{sentence}.", sentence=one) for one in said]
-    of_programs = (*_programs(context), *_made_up(context), *_without_values(context), *_other_data(context))
+    of_programs = (
+        *_programs(context),
+        *_made_up(context),
+        *_without_values(context),
+        *_other_data(context),
+        *_going_on(context),
+    )
     return joined(SENTENCE, (*sentences, *_skipped(context), *of_programs))
 
 
@@ -243,6 +249,12 @@ def _other_data(context: ReportContext) -> Iterator[Text]:
     fed = [one for one in comparison.findings if one.metric == FED_DIFFERENCE.name and one.kind == "changed"]
     for found in fed[:1]:
         yield message("{release}: {finding}.", release=comparison.names[found.stack], finding=found.sentence)
+
+
+def _going_on(context: ReportContext) -> Iterator[Text]:
+    """Yield why nothing was compared of lines that were to go on from another one's files."""
+    if reason := context.comparison.why_nothing_goes_on:
+        yield message("No second line was compared: {reason}.", reason=reason)
 
 
 def _program(scenario: str, line: str, ranks: int) -> Text:

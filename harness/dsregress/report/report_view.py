@@ -114,6 +114,8 @@ def _headline(context: ReportContext) -> Message:
         return message("Nothing could be compared with the baseline")
     if not others:
         return message("One stack measured: nothing to compare it with; the checks that need no baseline pass")
+    if reason := context.comparison.why_nothing_goes_on:
+        return message("Nothing could be compared of what goes on from a checkpoint: {reason}", reason=reason)
     return message("Nothing is worse than the baseline")
 
 

@@ -8,7 +8,7 @@ on the files of each: one workload for each release that wrote, so that those th
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -18,7 +18,7 @@ from dsregress.config.settings import Settings
 from dsregress.envs.installer import Installer
 from dsregress.envs.places import CHECKPOINTS
 from dsregress.errors import NothingMeasured
-from dsregress.model import WRITTEN_BY, Stack
+from dsregress.model import WRITTEN_BY, Failed, Stack, split_workload
 from dsregress.run import available_workloads, pipeline
 from dsregress.run.available_workloads import Program
 from dsregress.run.watch import Watch
@@ -26,6 +26,9 @@ from dsregress.versions.stack_plans import StackPlan
 from dsregress.wording.names import stack_names
 from dsregress.wording.quantities import listing
 from vgpu.trees import remove_tree
+
+#: What is said of a program that ended without an optimizer step.
+_TRAINS_NOTHING = "is measured with --inference"
 
 
 def regress_across(
@@ -46,9 +49,35 @@ def regress_across(
     if not going_on:
         hint = "let it save by then (--save_steps 1), in its own folder, or raise --steps"
         raise NothingMeasured("writes no file in its folder", where="--program", hint=hint)
-    both = [first.name, *(available_workloads.chosen_workload(None, one, settings) for one in going_on.values())]
-    choice = _choosing(choice, both)
+    comparison = _regress_both(settings, choice, first, list(going_on.values()), installer, watch)
+    if first.inference or not _train_nothing(comparison, [one.name for one in going_on.values()]):
+        return comparison
+    watch.note("the second line trains nothing: what it loads, scores and saves is measured until it ends")
+    scoring = [msgspec.structs.replace(one, inference=True) for one in going_on.values()]
+    return _regress_both(settings, choice, first, scoring, installer, watch)
+
+
+def _regress_both(
+    settings: Settings,
+    choice: pipeline.Choice,
+    first: Program,
+    second: Sequence[Program],
+    installer: Installer,
+    watch: Watch,
+) -> Comparison:
+    """Measure the first program, and those that go on from its files."""
+    names = [available_workloads.chosen_workload(None, one, settings) for one in second]
+    choice = _choosing(choice, [first.name, *names])
     return pipeline.regress(settings, choice, pipeline.plan_run(settings, choice, installer), installer, watch)
+
+
+def _train_nothing(comparison: Comparison, programs: Collection[str]) -> bool:
+    """Return True if each run of these programs ended without an optimizer step."""
+    workloads = [one for one in comparison.cells.workloads if split_workload(one).scenario in programs]
+    outcomes = [
+        comparison.ended.get(one, {}).get(stack) for one in workloads for stack in comparison.cells.stacks_of(one)
+    ]
+    return bool(outcomes) and all(isinstance(one, Failed) and _TRAINS_NOTHING in one.signature for one in outcomes)
 
 
 def _choosing(choice: pipeline.Choice, scenarios: Sequence[str]) -> pipeline.Choice:

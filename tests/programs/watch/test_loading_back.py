@@ -142,3 +142,48 @@ def test_what_only_all_ranks_together_load_is_not_loaded_by_one(tmp_path: Path) 
     (tmp_path / "train.py").write_text(program)
     ranks = passed(ran(tmp_path, "cpu", 2, "torchrun --nproc_per_node 2 train.py")).ranks
     assert [rank.loaded_otherwise for rank in ranks] == [[], []]
+
+
+WRAPPED = """
+import torch
+from transformers import PretrainedConfig, PreTrainedModel
+
+class Config(PretrainedConfig):
+    model_type = "tiny-of-a-test"
+
+class Model(PreTrainedModel):
+    config_class = Config
+    def __init__(self, config):
+        super().__init__(config)
+        self.lin = torch.nn.Linear(8, 4)
+        self.out = torch.nn.Linear(4, 4)
+        self.post_init()
+    def _init_weights(self, module):
+        pass
+    def forward(self, x):
+        return self.out(self.lin(x))
+
+class Adapted(torch.nn.Module):
+    def __init__(self, base_layer):
+        super().__init__()
+        self.base_layer = base_layer.requires_grad_(False)
+        self.scale = torch.nn.Parameter(torch.full((4,), 0.5))
+    def forward(self, x):
+        return self.base_layer(x) * self.scale
+
+model = Model(Config())
+model.save_pretrained("base")
+model.requires_grad_(False)
+model.lin = Adapted(model.lin)
+optimizer = torch.optim.SGD([model.lin.scale], lr=1e-3)
+for step in range(6):
+    model(torch.ones(2, 8)).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+def test_a_base_model_that_gets_an_adapter_once_it_is_saved_is_not_held_to_what_comes_out_then(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "train.py").write_text(WRAPPED)
+    assert passed(ran(tmp_path / "mine", "cpu", 1, "python train.py")).ranks[0].loaded_otherwise == []

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 
 from tests.programs.cells import passed, ran
 
@@ -118,3 +118,17 @@ def test_an_engine_that_scores_has_its_configuration_in_force(folder: Path) -> N
     assert record.detail is not None
     assert record.detail.configuration["deepspeed.zero_config.stage"] == 3
     assert "all_gather" in record.ranks[0].phases["forward"].collectives
+
+
+MERGING = """
+import torch
+weights = torch.load("adapter.pt")
+torch.save({"merged.weight": weights["base"] + weights["adapter"]}, "merged.pt")
+"""
+
+
+def test_a_program_that_calls_no_model_and_saves_weights_is_measured(folder: Path) -> None:
+    (folder / "merge.py").write_text(MERGING)
+    torch.save({"base": torch.ones(8, 8), "adapter": torch.ones(8, 8)}, folder / "adapter.pt")
+    (saved,) = passed(ran(folder, "cpu", 1, "python merge.py", inference=True)).ranks[0].saved
+    assert (saved.name, saved.mean) == ("merged.weight", 2.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 pytest.importorskip("torch")
 
 from dsregress.probe.border.wire import RunRecord
-from dsregress.programs.world.written_files import keep_written_files, put_written_files
+from dsregress.programs.world.written_files import are_read, keep_written_files, put_written_files
 from tests.programs.cells import passed, ran
 
 SAVING = """
@@ -80,3 +81,52 @@ def test_only_what_is_new_or_changed_is_kept_and_it_replaces_links_to_the_users_
     assert (other / "state.bin").read_text() == "new"
     assert (user / "state.bin").read_text() == "old"
     assert (kept / "out" / "model.bin").exists()
+
+
+def _goes_on(record: RunRecord) -> bool | None:
+    return record.ranks[0].goes_on
+
+
+@pytest.mark.usefixtures("surroundings")
+def test_a_second_line_that_reads_no_checkpoint_goes_on_from_nothing(folder: Path, tmp_path: Path) -> None:
+    (folder / "train.py").write_text(SAVING)
+    kept = tmp_path / "kept"
+    assert _goes_on(passed(ran(folder, "cpu", 1, "python train.py", kept=kept))) is None
+    assert _goes_on(passed(ran(folder, "cpu", 1, "python train.py --resume", found=kept))) is True
+    assert _goes_on(passed(ran(folder, "cpu", 1, "python train.py", found=kept))) is False  # and saves its own there
+
+
+@pytest.mark.usefixtures("surroundings")
+def test_a_second_line_that_trains_nothing_goes_on_from_what_it_reads(folder: Path, tmp_path: Path) -> None:
+    (folder / "train.py").write_text(SAVING)
+    kept = tmp_path / "kept"
+    passed(ran(folder, "cpu", 1, "python train.py", kept=kept))
+    call = "model = torch.nn.Linear(8, 1)\nwith torch.no_grad():\n    model.eval()(torch.ones(4, 8))\n"
+    (folder / "score.py").write_text(f"import torch\n{call}")
+    (folder / "load.py").write_text(f"import torch\nsaved = torch.load('out/state.pt')\n{call}")
+    for line, goes_on in (("python score.py", False), ("python load.py", True)):
+        assert _goes_on(passed(ran(folder, "cpu", 1, line, found=kept, inference=True))) is goes_on
+
+
+def test_a_file_counts_as_read_whoever_reads_it_but_not_a_model_card(tmp_path: Path) -> None:
+    kept, run = tmp_path / "kept", tmp_path / "run"
+    kept.mkdir()
+    for name in ("README.md", "model.safetensors"):
+        (kept / name).write_text("x")
+    put_written_files(kept, run)
+    assert are_read(kept, run) is False
+    (run / "README.md").read_text()
+    (run / "model.safetensors").write_text("other weights")
+    assert are_read(kept, run) is False
+    subprocess.run(["cat", str(run / "model.safetensors")], check=True, capture_output=True)
+    assert are_read(kept, run) is True
+
+
+def test_any_file_counts_where_none_has_a_state(tmp_path: Path) -> None:
+    kept, run = tmp_path / "kept", tmp_path / "run"
+    kept.mkdir()
+    (kept / "steps.json").write_text("3")
+    put_written_files(kept, run)
+    assert are_read(kept, run) is False
+    (run / "steps.json").unlink()  # by then it may have been read
+    assert are_read(kept, run) is True

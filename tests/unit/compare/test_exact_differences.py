@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from dsregress.compare import compare
@@ -12,6 +14,7 @@ from dsregress.config.thresholds import Thresholds
 from dsregress.model import Result
 from dsregress.probe.border.wire import RankRecord, RunRecord
 from tests.builders import synthetic
+from tests.builders.synthetic import MIB
 from vgpu.figures import PhaseReading
 
 ALL_FLASH = {"flash": 32}
@@ -70,3 +73,21 @@ def test_operations_at_a_programs_start_count_for_less_than_those_of_a_step(
     results = [launching("0.15.0", scenario, **{phase: 26}), launching("0.16.0", scenario, **{phase: launches})]
     compared = compare(results, results[0].cell.stack.id, Thresholds(), lambda _: None)
     assert bool(compared.problems) is is_found
+
+
+def holding(version: str, **phases: int) -> Result:
+    run = synthetic.record()
+    run.ranks[0].phases["load"] = dataclasses.replace(run.ranks[0].phases["init"])
+    for phase, more in phases.items():
+        run.ranks[0].phases[phase].device_retained_bytes += more * MIB
+    return synthetic.result(version, scenario="train-3f9a1c", variant="base", run=run)
+
+
+@pytest.mark.parametrize(
+    ("later", "is_found"), [({}, False), ({"init": 100}, False), ({"init": 600, "step": 600}, True)]
+)
+def test_what_loading_leaves_counts_if_it_stays(later: dict[str, int], *, is_found: bool) -> None:
+    results = [holding("0.15.0"), holding("0.16.0", load=800, **later)]
+    compared = compare(results, results[0].cell.stack.id, Thresholds(), lambda _: None)
+    said = [one for one in compared.findings if one.relevant and one.phase == "load"]
+    assert bool(said) is is_found

@@ -137,8 +137,9 @@ def test_what_is_saved_until_a_program_ends_is_compared_where_both_end() -> None
     assert "with other values" in found.message
 
 
-def of_an_engine(*names: str, trained: tuple[str, ...]) -> RunRecord:
-    made = run(*(other(LAYERS, name=f"module.{name}") for name in names))
+def of_an_engine(*names: str, trained: tuple[str, ...], frozen: str = "") -> RunRecord:
+    fragments = [other(LAYERS, name=f"frozen_param_fragments.{frozen}")] if frozen else []
+    made = run(*(other(LAYERS, name=f"module.{name}") for name in names), *fragments)
     assert made.ranks[0].numerics is not None
     made.ranks[0].numerics.trained = dict.fromkeys(trained, 8)
     return made
@@ -147,6 +148,8 @@ def of_an_engine(*names: str, trained: tuple[str, ...]) -> RunRecord:
 def test_an_engine_that_no_longer_saves_frozen_weights_beside_adapters_loses_nothing() -> None:
     whole = of_an_engine("base.weight", "lora_A.weight", trained=("lora_A.weight",))
     assert judged(whole, of_an_engine("lora_A.weight", trained=("lora_A.weight",))).findings == ()
+    apart = of_an_engine("lora_A.weight", frozen="base.weight", trained=("lora_A.weight",))
+    assert judged(apart, of_an_engine("lora_A.weight", trained=("lora_A.weight",))).findings == ()
     (found,) = judged(whole, of_an_engine("base.weight", trained=("lora_A.weight",))).findings
     assert found.message.endswith("4 of 8 tensors not saved (module.lora_A.weight)")
 

@@ -86,3 +86,42 @@ def test_a_program_that_trains_nothing_says_nothing(norm: float, is_compared: bo
     comparison = judged(*cells)
     assert ("it trains nothing" not in headline(comparison)) is is_compared
     assert exit_code(comparison, WORDS) == (0 if is_compared else 4)
+
+
+def going_on(version: str, goes_on: bool | None, *, wrote: str = "", more_bytes: int = 0) -> Result:
+    """A run of a line that goes on from the files of ``wrote``; of the first line, if that is empty."""
+    made = run(["peft"], more_bytes)
+    for rank in made.ranks:
+        rank.goes_on = goes_on
+    found = with_peft(version, "second" if wrote else "first", made)
+    line = f"CHECKPOINT_OF=peft-{wrote} python resume.py" if wrote else "python train.py"
+    found.cell.parameters["program"] = line
+    return found
+
+
+def both_lines(old: bool | None, new: bool | None, more_bytes: int = 0) -> Comparison:
+    first = [going_on(version, None) for version in ("0.21.1", "0.21.2")]
+    second = going_on("0.21.1", old, wrote="0.21.1"), going_on("0.21.2", new, wrote="0.21.1", more_bytes=more_bytes)
+    return judged(*first, *second)
+
+
+RESUMES_NOTHING = "it reads no checkpoint that the first line has written, so it resumes nothing"
+
+
+@pytest.mark.parametrize(("old", "new"), [(False, False), (True, False), (False, True)])
+def test_a_second_line_that_resumes_nothing_is_no_pass(old: bool, new: bool) -> None:
+    comparison = both_lines(old, new)
+    assert headline(comparison) == f"Nothing could be compared of what goes on from a checkpoint: {RESUMES_NOTHING}"
+    assert exit_code(comparison, WORDS) == 4
+
+
+@pytest.mark.parametrize("known", [True, None])
+def test_a_second_line_that_resumes_or_may_is_compared(known: bool | None) -> None:
+    comparison = both_lines(known, known)
+    assert headline(comparison) == "Nothing is worse than the baseline"
+    assert exit_code(comparison, WORDS) == 0
+
+
+def test_what_differs_between_lines_that_both_begin_anew_is_no_finding_of_resuming() -> None:
+    assert both_lines(False, False, more_bytes=256 * MIB).findings == ()
+    assert both_lines(True, False, more_bytes=256 * MIB).findings != ()

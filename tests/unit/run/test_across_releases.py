@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from dsregress.config.settings import Settings
 from dsregress.errors import NothingMeasured
-from dsregress.model import Stack
+from dsregress.model import Failed, Stack
 from dsregress.run import across_releases, available_workloads, pipeline
 from dsregress.run.available_workloads import Program
 from dsregress.run.cell_matrix import Selection
@@ -25,17 +26,24 @@ class Runs:
         self.settings, self.writing = settings, writing
         self.choices: list[pipeline.Choice] = []
         self.notes: list[str] = []
+        self.inference: list[int] = []  #: programs that are known to train nothing, at each run
+        self.outcome: Failed | None = None  #: of each run of a second line
 
     def plan_run(self, settings: Settings, choice: pipeline.Choice, installer: object) -> Any:
         stacks = StackPlan(stacks=STACKS, baseline=STACKS[0], axes=("transformers",))
         return type("Planned", (), {"stacks": stacks})
 
-    def regress(self, settings: Settings, choice: pipeline.Choice, *others: object) -> str:
+    def regress(self, settings: Settings, choice: pipeline.Choice, *others: object) -> Any:
         self.choices.append(choice)
+        chosen = available_workloads.load_scenarios(self.settings, choice.selection.scenarios)
+        self.inference.append(sum(bool(one.parameters.get("inference")) for one in chosen.values()))
         (launch,) = (one for one in available_workloads.launches(self.settings).values() if one.kept)
         for stack in self.writing:
             (Path(launch.kept) / stack.id / "out").mkdir(parents=True, exist_ok=True)
-        return "the comparison"
+        second = [f"{name}/base/cpu" for name in choice.selection.scenarios[1:]]
+        ended = {one: {stack.id: self.outcome for stack in STACKS} for one in second} if self.outcome else {}
+        cells = SimpleNamespace(workloads=second, stacks_of=lambda workload: [stack.id for stack in STACKS])
+        return SimpleNamespace(cells=cells, ended=ended)
 
     def note(self, line: str) -> None:
         self.notes.append(line)
@@ -47,16 +55,22 @@ def settings(tmp_path: Path) -> Settings:
     return Settings(scenarios=str(tmp_path / "scenarios"), environments=str(tmp_path / "environments"))
 
 
-def across(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *writing: Stack) -> Runs:
+def across(
+    settings: Settings,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *writing: Stack,
+    outcome: Failed | None = None,
+) -> Runs:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "train.py").write_text("print('trains')\n")
     first = Program(line="python train.py", folder=str(tmp_path / "mine"), steps=2)
     runs: Any = Runs(settings, writing)
+    runs.outcome = outcome
     monkeypatch.setattr(pipeline, "plan_run", runs.plan_run)
     monkeypatch.setattr(pipeline, "regress", runs.regress)
     choice = pipeline.Choice(selection=Selection(devices=("cpu",)))
-    found: Any = across_releases.regress_across(settings, choice, first, "python train.py --resume", runs, runs)
-    assert found == "the comparison"
+    across_releases.regress_across(settings, choice, first, "python train.py --resume", runs, runs)
     return runs
 
 
@@ -84,6 +98,25 @@ def test_a_release_that_wrote_nothing_is_named(
     runs = across(settings, tmp_path, monkeypatch, STACKS[0])
     assert len(runs.choices[1].selection.scenarios) == 2
     assert runs.notes == ["nothing goes on from 5.24.0: no file was written by the end of the measured step"]
+
+
+UNTRAINED = "ProgramError: merge.py ended without an optimizer step: one that only generates or scores is measured with --inference"
+
+
+def test_a_second_line_that_trains_nothing_is_measured_as_one_that_scores(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcome = Failed("init", UNTRAINED, UNTRAINED)
+    runs = across(settings, tmp_path, monkeypatch, *STACKS, outcome=outcome)
+    assert runs.inference == [0, 0, 2]  # of both releases that wrote
+    assert runs.notes == ["the second line trains nothing: what it loads, scores and saves is measured until it ends"]
+
+
+def test_a_second_line_that_fails_otherwise_or_scores_as_it_is_runs_once(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed = Failed("init", "ValueError: no", "ValueError: no")
+    assert len(across(settings, tmp_path, monkeypatch, *STACKS, outcome=failed).choices) == 2
 
 
 def test_without_any_file_nothing_goes_on(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -204,6 +204,9 @@ class RankRecord:
     #: files of weights that a program has saved without a tensor, by name, until it was measured
     empty_files: list[str] = dataclasses.field(default_factory=list)
     ended: bool = False  #: a program that ran on has ended by itself
+    #: a program has read a state that an earlier run has left to it, before it saved its own; None: there is no such run, or
+    #: that is not known
+    goes_on: bool | None = None
     steps: int = 0  #: optimizer steps of the model that counts, until such a program ended or was ended
     #: Python objects that live after each step of a program that runs on, without those of before
     live_objects: list[int] = dataclasses.field(default_factory=list)

@@ -59,8 +59,10 @@ def loaded_otherwise(
 
 
 def _is_as_saved(model: torch.nn.Module, saved: Mapping[str, HeldTensor], mean: Mean) -> bool:
-    """Return True if no weight has changed since, to the last bit of its mean."""
-    return all(mean(weight) == saved[name].mean for name, weight in model.named_parameters() if name in saved)
+    """Return True if no weight has changed since, to the last bit of its mean, and all are where they were: an adapter that
+    was put into the model since moves them, and changes what comes out."""
+    held = dict(model.named_parameters())
+    return saved.keys() <= held.keys() and all(mean(held[name]) == one.mean for name, one in saved.items())
 
 
 def _weights(model: torch.nn.Module, saved: Mapping[str, HeldTensor]) -> dict[str, torch.Tensor]:

@@ -7,7 +7,8 @@ Its phases:
   after that the program releases everything;
 - *occasions*, as for a program that trains (see `watch.measured_training`).
 
-All calls count, from the first one on: no step is a warm-up, and none is timed.
+All calls count, from the first one on: no step is a warm-up, and none is timed. A program that calls no model and saves
+weights, as one that merges an adapter, has *init* alone.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ class Inference:
     def __init__(self, rank: ObservedRank) -> None:
         self.is_simulated = rank.is_simulated
         self._announce, self._measured = rank.announce, rank.measured
+        self._goes_on = rank.goes_on
         self._observer = rank.observer
         self._readings = rank.readings
         self._metered = MeteredPhases(rank.meter, clocked=rank.is_simulated)
@@ -52,6 +54,7 @@ class Inference:
         self._check: Callable[[], None] = lambda: None
         self._interrupted = ""
         self._called = False  #: a model
+        self._has_saved = False
         self._saved = SavedState(contents=not rank.is_simulated)
         self.watch: StepWatch = CallWatch(self)
         self.record = RankRecord(rank=rank.number)
@@ -59,8 +62,9 @@ class Inference:
 
     @property
     def is_complete(self) -> bool:
-        """Return True once the program has called a model or had an occasion that ends *init*: it may end then."""
-        return self._called or not _END_INIT.isdisjoint(self._metered.readings)
+        """Return True once the program has called a model, had an occasion that ends *init*, or saved weights: it may end
+        then."""
+        return self._called or self._has_saved or not _END_INIT.isdisjoint(self._metered.readings)
 
     def begin(self, check: Callable[[], None] = lambda: None) -> None:
         """Begin to measure: the program's first line is next. ``check`` is called once the program has ended, and may
@@ -89,6 +93,9 @@ class Inference:
         self._check()
         self._announce("measure")
         self.record.phases = {p: self._metered.readings[p] for p in PHASES if p in self._metered.readings}
+        if not self._called:
+            self.record.uses = self._packages.named()
+        self.record.goes_on = self._goes_on()
         self.record.ideal_note = "a program: what it has to hold is not known"
         if self._readings is not None:
             self.record.readings = list(self._readings.taken)
@@ -126,6 +133,7 @@ class Inference:
             self._walk.enter(phase, announced=not failed)  # else a program that fails by it would seem to end here
 
     def saves(self, what: object, file: object) -> None:
+        self._has_saved = True
         self._saved.add(what, file)
 
     def draws(self, indices: object) -> None: ...

@@ -96,6 +96,7 @@ class Measuring:
         self._last: tuple[int, float] | None = None  #: the step and the time at which a program that runs on is ended
         self._simulated, self._warmup_steps = rank.is_simulated, warmup_steps
         self._announce, self._keep, self._measured = rank.announce, rank.keep, rank.measured
+        self._goes_on = rank.goes_on
         self._channel = channel
         self._readings = rank.readings
         self._truth = truth  #: of real ranks
@@ -318,6 +319,8 @@ class Measuring:
         if self._records_numerics and self._truth is not None:
             self._truth.stepped()
         self._steps += 1
+        if self._steps == 1:
+            self.record.goes_on = self._goes_on()  # it has saved nothing yet that we load
         if self._readings is not None:
             self._readings.step = self._steps
         if self._last is not None:

@@ -24,7 +24,7 @@ from pathlib import Path
 from dsregress.probe.border.surroundings import SKELETONS
 from dsregress.probe.launch_line import LaunchLine
 from dsregress.probe.program import LARGEST_SOURCE, SOURCES, folder_to_copy
-from dsregress.programs.world.written_files import keep_written_files, put_written_files
+from dsregress.programs.world.written_files import are_read, keep_written_files, put_written_files
 from vgpu import isolation
 from vgpu.trees import remove_tree
 
@@ -92,6 +92,12 @@ def enter_workplace(run: Path) -> None:
 def keep_files(run: Path, source: str, kept: str) -> None:
     """Keep what the program of a run has written in its folder, made from ``source``. Raise OSError."""
     keep_written_files(launch_folder(run), Path(source), Path(kept))
+
+
+def goes_on(run: Path, found: str) -> bool | None:
+    """Return True if the program of a run has read a state that an earlier run has left in ``found``; None if there is no
+    such run, or that is not known."""
+    return are_read(Path(found), launch_folder(run)) if found else None
 
 
 def discard_workplace(run: Path) -> None:
