@@ -1,7 +1,7 @@
 """The metrics that a changed setting can move, by ``setting_effects.toml``.
 
-A default that cannot move a metric is no reason for it, and of several findings in a run the first one in the causal chain has a
-reason: the others follow from it.
+A default that cannot move a metric is no reason for it, and of several findings in a run the first one in the causal chain
+needs the reason: the others follow from it.
 """
 
 from __future__ import annotations

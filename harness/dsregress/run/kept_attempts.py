@@ -27,7 +27,7 @@ class KeptAttempt(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class AttemptNotes:
-    """What is said of an attempt while it goes on, and where it has come to, which is kept."""
+    """The lines that are said of an attempt while it goes on, and where it has come to, which is kept."""
 
     def __init__(self, began: Attempt, settings: Settings, say: Callable[[str], None]) -> None:
         line = launch_line.parse(began.program.line)

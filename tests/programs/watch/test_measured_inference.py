@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
 
 from tests.programs.cells import passed, ran
 
@@ -122,6 +122,7 @@ def test_an_engine_that_scores_has_its_configuration_in_force(folder: Path) -> N
 
 MERGING = """
 import torch
+torch.save({"base": torch.ones(8, 8), "adapter": torch.ones(8, 8)}, "adapter.pt")
 weights = torch.load("adapter.pt")
 torch.save({"merged.weight": weights["base"] + weights["adapter"]}, "merged.pt")
 """
@@ -129,6 +130,5 @@ torch.save({"merged.weight": weights["base"] + weights["adapter"]}, "merged.pt")
 
 def test_a_program_that_calls_no_model_and_saves_weights_is_measured(folder: Path) -> None:
     (folder / "merge.py").write_text(MERGING)
-    torch.save({"base": torch.ones(8, 8), "adapter": torch.ones(8, 8)}, folder / "adapter.pt")
-    (saved,) = passed(ran(folder, "cpu", 1, "python merge.py", inference=True)).ranks[0].saved
-    assert (saved.name, saved.mean) == ("merged.weight", 2.0)
+    saved = passed(ran(folder, "cpu", 1, "python merge.py", inference=True)).ranks[0].saved
+    assert ("merged.weight", 2.0) in [(one.name, one.mean) for one in saved]

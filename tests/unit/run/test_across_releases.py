@@ -100,7 +100,7 @@ def test_a_release_that_wrote_nothing_is_named(
     assert runs.notes == ["nothing goes on from 5.24.0: no file was written by the end of the measured step"]
 
 
-UNTRAINED = "ProgramError: merge.py ended without an optimizer step: one that only generates or scores is measured with --inference"
+UNTRAINED = "ProgramError: it ended without an optimizer step: one that only scores is measured with --inference"
 
 
 def test_a_second_line_that_trains_nothing_is_measured_as_one_that_scores(

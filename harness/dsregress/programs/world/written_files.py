@@ -15,7 +15,7 @@ from pathlib import Path
 #: Folders in which Python keeps what it compiles.
 _COMPILED = "__pycache__"
 
-#: Ends of the names of files with weights, or with a state. Others, such as a model card, are also read by who writes them anew.
+#: Ends of the names of files with weights, or with a state. Others, such as a model card, are read to be written anew, too.
 _OF_STATE = (".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".distcp", ".npz", ".npy", ".pkl", ".h5")
 
 
@@ -28,7 +28,7 @@ def keep_written_files(folder: Path, source: Path, kept: Path) -> None:
 
 
 def put_written_files(kept: Path, folder: Path) -> None:
-    """Copy what was kept to ``folder``, in place of files of the same name, as never read (see `are_read`). Raise OSError."""
+    """Copy what was kept to ``folder``, in place of files of the same name, as never read: see `are_read`. Raise OSError."""
     for name in _regular_files(kept):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).unlink(missing_ok=True)  # a link to the user's
