@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -118,3 +119,33 @@ def test_without_a_view_a_program_is_refused_what_is_not_its_folders(
     before = users(folder)
     passed(ran(folder, "cpu", 1, "python train.py", run=run_of(folder, "within")))
     assert users(folder) == before
+
+
+OF_ITS_COMMIT = """
+import subprocess
+import torch
+
+commit = subprocess.check_output(["git", "rev-parse", "HEAD"], text=True).strip()
+assert commit == {commit!r}, commit
+subprocess.check_call(["git", "-c", "user.name=a", "-c", "user.email=a@b.c", "commit", "--allow-empty", "-qm", "theirs"])
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(4):
+    model(torch.ones(1, 4)).sum().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("at", [".", "examples"])
+def test_a_program_finds_its_commit_and_what_it_commits_is_discarded(folder: Path, at: str) -> None:
+    if isolation.strongest(folder) != isolation.VIEW:
+        pytest.skip("this kernel, or this container, allows no view of one's own")
+    git = ["git", "-C", str(folder), "-c", "user.name=a", "-c", "user.email=a@b.c"]
+    subprocess.run([*git, "init", "-q"], check=True)
+    subprocess.run([*git, "commit", "--allow-empty", "-qm", "mine"], check=True)
+    head = [*git, "rev-parse", "HEAD"]
+    commit = subprocess.check_output(head, text=True).strip()
+    (folder / at).mkdir(exist_ok=True)
+    (folder / at / "train.py").write_text(OF_ITS_COMMIT.format(commit=commit))
+    passed(ran(folder / at, "sim", 1, "python train.py", run=run_of(folder, "1")))
+    assert subprocess.check_output(head, text=True).strip() == commit

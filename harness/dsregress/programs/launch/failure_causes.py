@@ -26,6 +26,7 @@ from dsregress.programs.launch import (
     unset_variables,
 )
 from dsregress.programs.launch.started_processes import StartedError
+from dsregress.programs.launch.swallowed_imports import swallowed_reason
 from dsregress.programs.substitutes import more_columns, synthetic_files, tiny_models
 from dsregress.programs.substitutes.synthetic_datasets import MadeUp
 from dsregress.programs.world import workplace
@@ -77,12 +78,13 @@ _OF_AN_IMPORTER = re.compile(r"Error while finding module specification for|Erro
 
 
 def reported_by_importer(error: Exception) -> Exception:
-    """Return the error that runpy or Hydra reports in words of its own; any other error unchanged."""
+    """Return the error that runpy or Hydra reports in words of its own, or that a package of the program's own caught and
+    led to this one; any other error unchanged."""
     cause = error.__cause__
     is_theirs = isinstance(error, ImportError) and _OF_AN_IMPORTER.match(str(error))
     if isinstance(cause, Exception) and (is_theirs or type(error).__module__ == "hydra.errors"):
         return reported_by_importer(cause)
-    return error
+    return swallowed_reason(error)
 
 
 def environment_failure(

@@ -79,7 +79,20 @@ def make_workplace(run: Path, source: str, truths: str = "", found: str = "") ->
         put_written_files(Path(found), folder)
     if folder != made:
         mirror.fill(copied, made, but=(os.path.realpath(source), os.path.realpath(run)))
+    if in_view:  # a git that writes must not reach the user's repository
+        _link_repository(copied, made)
     return folder
+
+
+def _link_repository(copied: Path, made: Path) -> None:
+    """Let git in the copy find the repository of the folder: programs ask it for their commit."""
+    folder = copied.resolve()
+    repository = next((at / ".git" for at in (folder, *folder.parents) if (at / ".git").exists()), None)
+    if repository is None:
+        return
+    if repository.is_file():  # of a worktree, or of a submodule
+        repository = (repository.parent / repository.read_text().removeprefix("gitdir:").strip()).resolve()
+    (made / ".git").write_text(f"gitdir: {repository}\n")
 
 
 def enter_workplace(run: Path) -> None:
