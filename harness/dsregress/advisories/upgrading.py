@@ -20,7 +20,6 @@ from dsregress.advisories.matching import (
     KnownJob,
     Match,
     Matched,
-    is_affected,
     is_newly_matched,
     known_versions,
     match_advisories,
@@ -34,6 +33,7 @@ from dsregress.advisories.remedy_choice import (
     ending_without_faults,
     is_another_job,
 )
+from dsregress.advisories.skipped_releases import Skipped, skipped_releases
 from dsregress.advisories.usual_jobs import usually_concerns
 from dsregress.versions.declared_requirements import (
     ReleaseConflict,
@@ -59,28 +59,24 @@ class SetBefore(msgspec.Struct, frozen=True, kw_only=True):
     remedies: tuple[Remedy, ...] = ()
 
 
-class Skipped(msgspec.Struct, frozen=True, kw_only=True):
-    """Releases on the way that a fault rules out, which the target has not."""
-
-    package: str
-    releases: tuple[str, ...]  #: in order
-    matched: Matched
-
-
 class UpgradeAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The verdict on an upgrade, with its reasons. The advisories are those of the target's job, save `gained`."""
 
     verdict: Verdict
     against: tuple[Matched, ...] = ()  #: faults that nothing else ends
     conflicts: tuple[ReleaseConflict, ...] = ()  #: between releases that the upgrade brings together
-    ending: Mapping[str, str] = {}  #: package -> the release that ends these conflicts; empty unless all can be ended
+    #: package -> the release that ends these conflicts, or what is against it; empty unless all can be ended
+    ending: Mapping[str, str] = {}
     kept_conflicts: tuple[ReleaseConflict, ...] = ()  #: of both jobs
     only_with: tuple[str, ...] = ()  #: packages that change together with it, and that have to
     unknown_requirements: tuple[str, ...] = ()  #: releases of which it is not known what they require of the others
     conditions: tuple[SetBefore, ...] = ()
     arising: tuple[Arising, ...] = ()
     instead: Mapping[str, str] = {}  #: package -> the nearest release without those against it; empty if none is known
-    instead_conditions: tuple[SetBefore, ...] = ()  #: of that release
+    instead_conditions: tuple[SetBefore, ...] = ()  #: of that release, or of those with which `others` stay
+    staying: Mapping[
+        str, str
+    ] = {}  #: package -> the release that it keeps, so that the others can go: without `instead`
     depends: tuple[Matched, ...] = ()  #: faults and changes that concern it, or not, by what was not stated
     hinges: tuple[Matched, ...] = ()  #: of `depends`, those of a fact no value of which is free of them
     usual: tuple[Matched, ...] = ()  #: of `depends`, those that most jobs have, and that no remedy ends
@@ -111,14 +107,23 @@ def judge_upgrade(
     answer = _judged(advisories, old, new, before, after, together)
     is_ruled_out = answer.verdict is Verdict.NO or bool(answer.usual)
     instead, conditions = _instead(advisories, old, new, answer, before) if is_ruled_out else ({}, ())
+    ending = ending_without_faults(advisories, answer.conflicts, old, new)
+    if is_ruled_out and not instead and not ending:
+        ending = _lifted(advisories, old, new, answer, before)
+    staying: dict[str, str] = {}
+    if is_ruled_out and not instead and all(old.versions.get(name) == one for name, one in ending.items()):
+        staying, conditions = _staying(advisories, old, new, answer, before)
     if conditions:
-        conditions = _chosen_conditions(RemedyChoice(advisories, new.changed(versions=instead)), conditions)
-    skipped = tuple(_skipped(advisories, old, new, (*before, *after)))
+        conditions = _chosen_conditions(
+            RemedyChoice(advisories, new.changed(versions={**instead, **staying})), conditions
+        )
+    skipped = tuple(skipped_releases(advisories, old, new, (*before, *after)))
     return msgspec.structs.replace(
         _advised(advisories, new, answer),
         instead=instead,
         instead_conditions=conditions,
-        ending=ending_without_faults(advisories, answer.conflicts, old, new),
+        staying=staying,
+        ending=ending,
         skipped=skipped,
     )
 
@@ -181,10 +186,7 @@ def _judged(
     others = [one for one in concerned if one.advisory.id not in named and is_newly_matched(one, before)]
     open_ones = [one for one in after if one.match in (Match.DEPENDS, Match.UNKNOWN) and is_newly_matched(one, before)]
     changed = [name for name, version in new.versions.items() if old.versions.get(name) != version]
-    covers = {name: coverage(advisories, new, name) for name in changed}
-    uncovered = tuple(name for name in changed if covers[name] is Match.FREE)
-    covered = sorted(covered_packages(advisories, new) if changed else (), key=lambda name: name not in changed)
-    unlisted = tuple(unlisted_releases(advisories, new.versions, covered))
+    basis = _basis(advisories, new, changed)
     is_beyond = _is_beyond(advisories, old, new)
     unknown = [one for one in after if _leaves_open(one, before, is_beyond=is_beyond)]
     depends = tuple(one for one in open_ones if _is_question(one) and one.advisory.id not in named)
@@ -197,9 +199,9 @@ def _judged(
             conditions,
             is_known=not hinges
             and not usual
-            and not unlisted
+            and not basis.unlisted
             and not any(is_beyond or one.beside_affected for one in unknown)
-            and (not changed or uncovered != tuple(changed)),
+            and (not changed or basis.uncovered != tuple(changed)),
         ),
         against=tuple(against),
         conflicts=tuple(conflicts),
@@ -217,9 +219,27 @@ def _judged(
         kept_open=tuple(one for one in after if _is_open_in_both(one, before)),
         changes=tuple(one for one in others if not is_cost(one.advisory)),
         costs=tuple(one for one in others if is_cost(one.advisory)),
-        uncovered=uncovered,
-        unlisted=unlisted,
+        uncovered=basis.uncovered,
+        unlisted=basis.unlisted,
         older_than_run=tuple(older_than_run(new.versions)) if changed else (),
+        ungrounded=basis.ungrounded,
+    )
+
+
+class _Basis(msgspec.Struct, frozen=True, kw_only=True):
+    """What an answer does not rest on: see `UpgradeAnswer`."""
+
+    uncovered: tuple[str, ...]
+    unlisted: tuple[str, ...]
+    ungrounded: tuple[str, ...]
+
+
+def _basis(advisories: Sequence[Advisory], new: KnownJob, changed: Sequence[str]) -> _Basis:
+    covers = {name: coverage(advisories, new, name) for name in changed}
+    covered = sorted(covered_packages(advisories, new) if changed else (), key=lambda name: name not in changed)
+    return _Basis(
+        uncovered=tuple(name for name in changed if covers[name] is Match.FREE),
+        unlisted=tuple(unlisted_releases(advisories, new.versions, covered)),
         ungrounded=tuple(name for name in changed if covers[name] is Match.DEPENDS),
     )
 
@@ -376,24 +396,39 @@ def _instead(
     return {}, ()
 
 
-def _skipped(
-    advisories: Sequence[Advisory], old: KnownJob, new: KnownJob, ends: Iterable[Matched]
-) -> Iterator[Skipped]:
-    """Yield the faults that releases between the two have, and neither of the two: ``ends`` are the answers for these."""
-    at_ends = {one.advisory.id for one in ends if one.match is not Match.FREE}
-    others = [one for one in advisories if one.id not in at_ends and decides(one) and not one.withdrawn]
-    for package, target in new.versions.items():
-        start = old.versions.get(package, target)
-        between = [one for one in known_versions(others, package) if parsed(start) < parsed(one) < parsed(target)]
-        hit: dict[str, tuple[Matched, list[str]]] = {}
-        for version in between:
-            for one in match_advisories(others, new.changed(versions={package: version})):
-                if one.match is Match.CONCERNED and is_ranged(one.advisory, package, version):
-                    hit.setdefault(one.advisory.id, (one, []))[1].append(version)
-        for matched, releases in hit.values():
-            yield Skipped(package=package, releases=tuple(releases), matched=matched)
+def _lifted(
+    advisories: Sequence[Advisory], old: KnownJob, new: KnownJob, answer: UpgradeAnswer, before: Sequence[Matched]
+) -> dict[str, str]:
+    """Return package -> release to take as well: a newer release of a package that stays, which ends what is against the
+    upgrade, with what that release requires of the others; empty if there is none."""
+    remedies = (each for one in (*answer.against, *answer.usual) for each in one.advisory.remedies if each.version)
+    for one in remedies:
+        own = new.versions.get(one.package)
+        if own is None or own != old.versions.get(one.package) or parsed(one.version) < parsed(own):
+            continue
+        job = new.changed(versions={one.package: one.version})
+        found = ending_without_faults(advisories, new_conflicts(old.versions, job.versions, job.ranges), old, job)
+        job = job.changed(versions=found)
+        if not new_conflicts(old.versions, job.versions, job.ranges):
+            tried = _judged(advisories, old, job, before, match_advisories(advisories, job))
+            if tried.verdict is Verdict.YES:
+                return {one.package: one.version, **found}
+    return {}
 
 
-def is_ranged(advisory: Advisory, package: str, version: str) -> bool:
-    """Return True if a release of a package is affected by the advisory's own range."""
-    return any(is_affected(version, one.affected, one.unaffected) for one in advisory.ranges if one.package == package)
+def _staying(
+    advisories: Sequence[Advisory], old: KnownJob, new: KnownJob, answer: UpgradeAnswer, before: Sequence[Matched]
+) -> tuple[dict[str, str], tuple[SetBefore, ...]]:
+    """Return package -> the release that it keeps, so that all others that change can go, with the conditions of that; one
+    package if that is enough, else all of which something is against the upgrade. Empty if nothing is left that changes."""
+    blamed = [name for name in _changed_packages(old, new, answer) if name in old.versions]
+    changing = [name for name, version in new.versions.items() if old.versions.get(name) != version]
+    for names in [*([one] for one in blamed), blamed] if len(blamed) > 1 else [blamed]:
+        kept = {name: old.versions[name] for name in names}
+        if not kept or len(kept) == len(changing):
+            continue
+        job = new.changed(versions=kept)
+        tried = _judged(advisories, old, job, before, match_advisories(advisories, job))
+        if tried.verdict in (Verdict.YES, Verdict.IF_SET):
+            return kept, tried.conditions
+    return {}, ()

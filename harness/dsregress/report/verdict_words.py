@@ -142,9 +142,7 @@ def _verdict_text(answer: UpgradeAnswer, old: StatedJob, new: StatedJob) -> str:
 def _unknown_text(answer: UpgradeAnswer, old: StatedJob, new: StatedJob) -> str:
     reasons = dict.fromkeys(reason for one in answer.unknown for reason in one.not_run)
     if answer.usual or answer.hinges:
-        release = listing([f"{name} {version}" for name, version in answer.instead.items()])
-        settings = _to_set(answer.instead_conditions, where="")
-        to = f"; go to {release}{f' and {settings}' if settings else ''}" if release else ""
+        to = f"; {_instead(answer, old, new)}" if answer.instead or answer.staying or answer.ending else ""
         ids = {one.advisory.id for one in (*answer.usual, *answer.hinges)}
         return f"not known until the job is stated: {unstated_text(_among(answer.depends, ids))}{to}"
     what = [one for one in reasons if one in changed_releases(old, new)] or list(answer.unlisted) or list(reasons)
@@ -198,6 +196,10 @@ def _instead(answer: UpgradeAnswer, old: StatedJob, new: StatedJob) -> str:
         settings = _to_set(answer.instead_conditions, where="")
         release = listing([f"{name} {version}" for name, version in answer.instead.items()])
         return f"go to {release}{f' and {settings}' if settings else ''}{f', or {beside}' if beside else ''}"
+    if answer.staying:
+        settings = _to_set(answer.instead_conditions, where="")
+        kept = enumeration([f"{name} {version}" for name, version in answer.staying.items()])
+        return f"keep {kept}, the others can go{f', if you {settings}' if settings else ''}"
     if beside:
         return beside
     packages = {name for one in answer.against for name in one.advisory.packages}
@@ -212,7 +214,7 @@ def _beside(answer: UpgradeAnswer, old: StatedJob, new: StatedJob) -> str:
     """Return the releases with which the upgrade could be installed, if nothing else is against it: ``use transformers
     4.56.2 as well``."""
     ending = answer.ending
-    if answer.against or not ending or ending.keys() & answer.instead.keys():
+    if (answer.against and (answer.conflicts or answer.instead)) or not ending or ending.keys() & answer.instead.keys():
         return ""
     moved = [name for name, release in ending.items() if old.versions.get(name) != release]
     if not moved:

@@ -17,7 +17,8 @@ from dsregress.advisories.matching import (
     value_text,
 )
 from dsregress.advisories.remedy_choice import Arising, is_another_job
-from dsregress.advisories.upgrading import Skipped, UpgradeAnswer
+from dsregress.advisories.skipped_releases import Skipped
+from dsregress.advisories.upgrading import UpgradeAnswer
 from dsregress.model import AXES
 from dsregress.probe.factor import either
 from dsregress.report.advisory_words import remedy_request
@@ -112,7 +113,7 @@ def open_lines(answer: UpgradeAnswer, releases: Sequence[str]) -> list[str]:
 def reason_sections(answer: UpgradeAnswer, old: StatedJob | None, new: StatedJob) -> list[list[str]]:
     """Return what is against an upgrade, and the advisories for which something is to be set."""
     reasons = [*answer.against, *answer.usual, *(one.matched for one in answer.conditions)]
-    ending = {} if answer.instead else answer.ending
+    ending = answer.ending if answer.conflicts and not answer.instead else {}
     return [
         [*_conflict_lines(answer.conflicts, ending, new if old is None else old)],
         *(list(advisory_lines(one, new, old)) for one in reasons),

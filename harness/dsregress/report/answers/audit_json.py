@@ -51,6 +51,8 @@ def upgrade_json(answer: UpgradeAnswer, audit: Audit, old: StatedJob, new: State
                 {"remedy": remedy_request(one.remedy), "advisory": one.matched.advisory.id} for one in answer.arising
             ],
             "instead": dict(answer.instead),
+            "as_well": dict(answer.ending),
+            "staying": dict(answer.staying),
             "gained": _matched(answer.gained),
             "kept": _matched(answer.kept),
             "kept_open": _questions(answer.kept_open),

@@ -397,6 +397,29 @@ globalThis.dsregressAudit = (() => {
     }
     return [{}, []];
   };
+  const liftedBy = (data, old, now, answer, before) => {
+    for (const { package: name, version } of reasonsOf(answer).flatMap((one) => one.advisory.remedies).filter((one) => one.version)) {
+      const own = now.versions[name];
+      if (own === undefined || own !== old.versions[name] || compared(version, own) < 0) continue;
+      let job = changed(data, now, { [name]: version });
+      const found = Object.fromEntries(endingWithoutFaults(data, newConflicts(data, old.versions, job.versions), old, job));
+      job = changed(data, job, found);
+      if (newConflicts(data, old.versions, job.versions).length) continue;
+      if (judged(data, old, job, before).verdict === "yes") return Object.entries({ [name]: version, ...found });
+    }
+    return [];
+  };
+  const stayingOf = (data, old, now, answer, before) => {
+    const changing = Object.keys(now.versions).filter((name) => old.versions[name] !== now.versions[name]);
+    const blamed = changing.filter((name) => aboutOf(answer).has(name) && name in old.versions);
+    for (const names of blamed.length > 1 ? [...blamed.map((one) => [one]), blamed] : [blamed]) {
+      if (!names.length || names.length === changing.length) continue;
+      const kept = Object.fromEntries(names.map((name) => [name, old.versions[name]]));
+      const tried = judged(data, old, changed(data, now, kept), before);
+      if (["yes", "if set"].includes(tried.verdict)) return [kept, tried.conditions];
+    }
+    return [{}, []];
+  };
   const skippedBetween = (data, old, now) => {
     const atEnds = new Set([old, now].flatMap((job) => matchAll(data, job)).filter((one) => one.match !== "free").map((one) => one.advisory.id));
     const others = data.advisories.filter((one) => !atEnds.has(one.id) && one.decides);
@@ -477,15 +500,14 @@ globalThis.dsregressAudit = (() => {
   };
   const firstOf = (titles) => titles[0] + (titles.length > 1 ? ` and ${titles.length - 1} more` : "");
   const firstTitle = (found) => firstOf(found.map((one) => one.advisory.title));
-  const unknownText = (answer) => {
+  const unknownText = (answer, old, now) => {
     const reasons = unique(answer.unknown.flatMap((one) => one.notRun));
     if (answer.usual.length || answer.hinges.length) {
       const ids = [...answer.usual, ...answer.hinges].map((one) => one.advisory.id);
       const found = answer.depends.filter((one) => ids.includes(one.advisory.id));
       const named = unique(found.map((one) => `${one.advisory.kind} with ${joined(one.open.map((each) => each.text), "and")}`));
-      const instead = Object.entries(answer.instead).map((one) => one.join(" "));
-      const settings = settingsOf(answer.insteadConditions, "");
-      const to = instead.length ? `; go to ${listing(instead)}${settings && ` and ${settings}`}` : "";
+      const isTo = Object.keys(answer.instead).length || Object.keys(answer.staying).length || answer.ending.length;
+      const to = isTo ? `; ${whereTo(answer, old, now)}` : "";
       return `not known until the job is stated: ${joined(named, "and")}${to}`;
     }
     const releases = reasons.filter((one) => answer.releases.includes(one));
@@ -507,31 +529,36 @@ globalThis.dsregressAudit = (() => {
     }
     return found;
   };
-  const besideOf = (data, answer, old, now) => {
-    const ending = endingWithoutFaults(data, answer.conflicts, old, now);
-    if (answer.against.length || !ending.length || ending.some(([other]) => other in answer.instead)) return "";
+  const besideOf = (answer, old, now) => {
+    const { ending } = answer;
+    if ((answer.against.length && (answer.conflicts.length || Object.keys(answer.instead).length)) || !ending.length || ending.some(([other]) => other in answer.instead)) return "";
     const moved = ending.filter(([name, release]) => old.versions[name] !== release);
     const textOf = (found) => joined(found.map((one) => one.join(" ")), "and");
     if (!moved.length) return `stay at ${textOf(ending)}`;
     return `use ${textOf(moved)}${moved.every(([name]) => old.versions[name] === now.versions[name]) ? " as well" : ""}`;
   };
-  const verdictText = (data, answer, old, now) => {
+  const whereTo = (answer, old, now) => {
+    const instead = Object.entries(answer.instead).map(([name, version]) => `${name} ${version}`);
+    const settings = settingsOf(answer.insteadConditions, "");
+    const beside = besideOf(answer, old, now);
+    if (instead.length) return `go to ${listing(instead)}${settings && ` and ${settings}`}${beside && `, or ${beside}`}`;
+    const kept = Object.entries(answer.staying).map((one) => one.join(" "));
+    if (kept.length) return `keep ${joined(kept, "and")}, the others can go${settings && `, if you ${settings}`}`;
+    if (beside) return beside;
+    const about = aboutOf(answer);
+    const stay = listing(Object.entries(old.versions).filter(([name]) => about.has(name)).map(([name, version]) => `${name} ${version}`));
+    const others = answer.against.flatMap((one) => one.advisory.remedies).filter((one) => one.fact && one.is_another_job);
+    const setting = others.length && answer.against.length === 1 ? `, or ${others[0].request}` : "";
+    return `no release to go to is known, stay at ${stay}${setting}`;
+  };
+  const verdictText = (answer, old, now) => {
     if (answer.verdict === "no") {
-      const instead = Object.entries(answer.instead).map(([name, version]) => `${name} ${version}`);
-      const settings = settingsOf(answer.insteadConditions, "");
       const first = firstOf([...answer.conflicts.map((one) => one.text), ...answer.against.map((one) => one.advisory.title)]);
-      const beside = besideOf(data, answer, old, now);
-      if (instead.length) return `no: ${first}; go to ${listing(instead)}${settings && ` and ${settings}`}${beside && `, or ${beside}`}`;
-      if (beside) return `no: ${first}; ${beside}`;
-      const about = aboutOf(answer);
-      const stay = listing(Object.entries(old.versions).filter(([name]) => about.has(name)).map(([name, version]) => `${name} ${version}`));
-      const others = answer.against.flatMap((one) => one.advisory.remedies).filter((one) => one.fact && one.is_another_job);
-      const setting = others.length && answer.against.length === 1 ? `, or ${others[0].request}` : "";
-      return `no: ${first}; no release to go to is known, stay at ${stay}${setting}`;
+      return `no: ${first}; ${whereTo(answer, old, now)}`;
     }
     if (answer.verdict === "unknown") {
       const settings = settingsOf(answer.conditions);
-      return unknownText(answer) + (settings ? `; in any case ${settings}` : "");
+      return unknownText(answer, old, now) + (settings ? `; in any case ${settings}` : "");
     }
     const isYes = answer.verdict === "if set" || !restsOnLess(answer);
     return `${isYes ? "yes" : answer.kept.length ? "no known new problem" : "no known problem"}${provisos(answer)}`;
@@ -546,13 +573,21 @@ globalThis.dsregressAudit = (() => {
     const chosen = (conditions, job) => conditions.map((one) => ({ ...one, remedies: chosenRemedies(data, one.matched, job, one.remedies) }));
     answer.conditions = chosen(answer.conditions, now);
     [answer.instead, answer.insteadConditions] = answer.verdict === "no" || answer.usual.length ? insteadOf(data, old, now, answer, before) : [{}, []];
-    answer.insteadConditions = chosen(answer.insteadConditions, changed(data, now, answer.instead));
+    const isRuledOut = answer.verdict === "no" || answer.usual.length > 0;
+    const isOpen = isRuledOut && !Object.keys(answer.instead).length;
+    answer.ending = endingWithoutFaults(data, answer.conflicts, old, now);
+    if (isOpen && !answer.ending.length) answer.ending = liftedBy(data, old, now, answer, before);
+    answer.staying = {};
+    if (isOpen && answer.ending.every(([name, release]) => old.versions[name] === release)) {
+      [answer.staying, answer.insteadConditions] = stayingOf(data, old, now, answer, before);
+    }
+    answer.insteadConditions = chosen(answer.insteadConditions, changed(data, now, { ...answer.instead, ...answer.staying }));
     answer.skipped = skippedBetween(data, old, now);
     answer.questions = asked(data, answer.depends.filter((one) => one.advisory.decides && !answer.usual.includes(one)));
     answer.keptQuestions = asked(data, answer.keptOpen);
     answer.releases = Object.entries(now.versions).filter(([name, version]) => old.versions[name] !== version).map(([name, version]) => `${name} ${version}`);
     answer.shown = answer.verdict === "yes" && restsOnLess(answer) ? "unknown" : answer.verdict;
-    answer.headline = `${changeText(data, old, now)}: ${verdictText(data, answer, old, now)}`;
+    answer.headline = `${changeText(data, old, now)}: ${verdictText(answer, old, now)}`;
     return answer;
   };
   return { upgrade };
