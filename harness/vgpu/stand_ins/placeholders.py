@@ -6,7 +6,7 @@ from __future__ import annotations
 import abc
 import sys
 from collections.abc import Callable
-from types import FunctionType
+from types import FrameType, FunctionType
 from typing import Any
 
 from vgpu.no_stand_in import NoStandInError
@@ -20,7 +20,11 @@ class Placeholder(abc.ABCMeta):
     stands_for: str
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        if len(args) == 1 and not kwargs and isinstance(args[0], FunctionType) and asking.in_a_body(sys._getframe(1)):
+        return cls.called(sys._getframe(1), *args, **kwargs)
+
+    def called(cls, frame: FrameType, *args: Any, **kwargs: Any) -> Any:
+        """Return what a call by ``frame`` returns. Raise NoStandInError unless it decorates a function."""
+        if len(args) == 1 and not kwargs and isinstance(args[0], FunctionType) and asking.in_a_body(frame):
             return placeholder(f"{cls.stands_for}'s {args[0].__name__}", args[0].__module__)  # it decorates a function
         raise cls.refusal()
 
@@ -31,6 +35,9 @@ class Placeholder(abc.ABCMeta):
     def __getitem__(cls, item: Any) -> Any:
         """Return itself, as in the annotation ``Output[int]`` and in ``kernel[grid](...)``."""
         return cls
+
+    def __iter__(cls) -> Any:  # else Python would ask for items without end
+        raise cls.refusal()
 
     def __getattr__(cls, name: str) -> Any:
         return part(cls.stands_for, name, sys._getframe(1))

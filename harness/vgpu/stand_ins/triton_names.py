@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import FrameType
 from typing import Any
 
 from vgpu.no_stand_in import NoStandInError
@@ -23,10 +24,13 @@ class constexpr:
 class _Name(Placeholder):
     """The placeholder of one of Triton's names. All are there for a program that asks first, too."""
 
-    def __call__(cls, *_: object, **__: object) -> object:
+    def called(cls, frame: FrameType, *args: Any, **kwargs: Any) -> Any:
         if cls.__name__.endswith("_type"):  # of types, as in the annotation ``counts: tl.pointer_type(tl.int64)``
             return cls
-        raise NoStandInError(f"{cls.stands_for} has no stand-in: only kernels can call it, and none is run in sim")
+        return super().called(frame, *args, **kwargs)
+
+    def refusal(cls) -> NoStandInError:
+        return NoStandInError(f"{cls.stands_for} has no stand-in: only kernels can call it, and none is run in sim")
 
 
 def __getattr__(name: str) -> Any:

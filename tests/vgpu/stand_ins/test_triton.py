@@ -226,6 +226,39 @@ def test_installed_kernels_are_launched_alike(monkeypatch: pytest.MonkeyPatch) -
         JITFunction(kernel).run()
 
 
+GLUON = """
+import triton
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.ampere import async_copy as cp
+
+
+@gluon.constexpr_function
+def fits(size):
+    return size <= 1024
+
+
+@triton.autotune([triton.Config({"BLOCK": 64})], key=["width"])
+@gluon.jit
+def copy(out_ptr, x_ptr, width: gl.constexpr, BLOCK: gl.constexpr):
+    gl.store(out_ptr + gl.arange(0, BLOCK), gl.load(x_ptr + gl.arange(0, BLOCK)))
+"""
+
+
+def test_gluons_kernels_are_launched_as_tritons(books: Books) -> None:
+    module = types.ModuleType("gluon_kernels")
+    exec(GLUON, vars(module))
+    assert module.copy.arg_names == ["out_ptr", "x_ptr", "width", "BLOCK"]
+    module.copy[(1,)](torch.ones(4, device="cuda"), torch.ones(4, device="cuda"), 4)
+
+
+def test_a_name_without_a_stand_in_has_no_items(books: Books) -> None:
+    import triton
+
+    with pytest.raises(NoStandInError, match="has no stand-in"):
+        list(triton.language.no_such_name)
+
+
 def test_a_file_of_kernels_declares_its_benchmarks_on_import(books: Books) -> None:
     import triton
 
