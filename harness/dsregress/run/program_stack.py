@@ -19,7 +19,7 @@ from packaging.version import Version
 from dsregress.config.settings import Settings
 from dsregress.envs.installer import Installer
 from dsregress.errors import HarnessError, UsageError
-from dsregress.model import AXES, NotInstalled, Stack
+from dsregress.model import AXES, Failed, NotInstalled, Stack
 from dsregress.probe import oldest_torch
 from dsregress.probe.launch_line import LaunchLine
 from dsregress.run import pipeline
@@ -274,6 +274,12 @@ class _Wanted:
             absent = sorted(wanted.keys() - there.keys())
             if absent:
                 self.notes.append(f"leaves out {', '.join(absent)}, which no index has")
+        if isinstance(found, Failed):  # one of them excludes a release of the stack: torch, for which it was built
+            excluded, found = found, self._newest(base, there, held=True)
+            if not isinstance(found, NotInstalled):
+                self.notes.append(
+                    f"none goes with the stack by what it requires, and is taken all the same: {_why(excluded)}"
+                )
         if isinstance(found, NotInstalled):
             hint = "give the releases that go together: --with PACKAGE=VERSION"
             raise UsageError(
@@ -312,8 +318,8 @@ class _Wanted:
     def _given(self) -> set[str]:
         return {str(canonicalize_name(name)) for name in self.choice().versions}
 
-    def _newest(self, base: Stack, limits: Mapping[str, str]) -> dict[str, str] | NotInstalled:
-        return newest_beside(base, limits, self._settings, self._installer) if limits else {}
+    def _newest(self, base: Stack, limits: Mapping[str, str], *, held: bool = False) -> dict[str, str] | NotInstalled:
+        return newest_beside(base, limits, self._settings, self._installer, held=held) if limits else {}
 
     def _is_published(self, name: str) -> bool:
         try:
@@ -336,6 +342,11 @@ def _oldest(declared: DeclaredRequirement) -> str:
     """Return the release from which on a requirement holds; empty if it has no lower bound."""
     bounds = [each.version for each in declared.requirement.specifier if each.operator == ">="]
     return max(bounds, key=Version, default="")
+
+
+def _why(excluded: Failed) -> str:
+    """Return the reason of the resolver, without the words that begin it."""
+    return excluded.signature.removeprefix("no solution: ")
 
 
 def _without_build(release: str) -> str:

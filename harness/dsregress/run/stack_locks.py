@@ -22,10 +22,10 @@ def lock_of_stack(stack: Stack, settings: Settings, installer: Installer) -> Loc
 
 
 def newest_beside(
-    stack: Stack, limits: Mapping[str, str], settings: Settings, installer: Installer
+    stack: Stack, limits: Mapping[str, str], settings: Settings, installer: Installer, *, held: bool = False
 ) -> dict[str, str] | NotInstalled:
     """Return the newest release of each package that goes with the stack and is within its limit; see
     `locking.newest_that_fit`."""
     return locking.newest_that_fit(
-        stack, limits, cache=locks_folder(settings), compile=installer.compile, as_of=settings.as_of
+        stack, limits, cache=locks_folder(settings), compile=installer.compile, as_of=settings.as_of, held=held
     )

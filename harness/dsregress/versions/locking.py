@@ -134,19 +134,21 @@ def newest_that_fit(
     compile: Compile,
     tools: Sequence[str] = TOOLS,
     as_of: str = "",
+    held: bool = False,
 ) -> dict[str, str] | NotInstalled:
     """Return the newest release of each package that is compatible with the stack's own and within its limit (``>=0.9,<1``;
-    empty for any), by name.
+    empty for any), by name. ``held``: the stack's own stay, whatever the others require of them.
 
     What was found is kept in ``cache`` for the rest of the day: a run that is cut off goes on with the same releases, and
     `locked_releases` knows them without an index.
     """
     requirements = tuple(sorted((*wanted(stack, tools), *(f"{name}{limit}" for name, limit in limits.items()))))
-    kept = cache / _name_of_newest(requirements, as_of)
+    overrides = [_pin(name, version) for name, version in stack.versions.items()] if held else []
+    kept = cache / _name_of_newest((*requirements, *overrides), as_of)
     pins = read_pins(kept, requirements)
     if pins is None:
         # Without the base's pins: to keep those, an old release would be chosen that limits nothing.
-        resolved = resolve(requirements, base="", compile=compile, python=stack.python)
+        resolved = resolve(requirements, base="", compile=compile, python=stack.python, overrides=overrides)
         if isinstance(resolved, NotInstalled):
             return resolved
         pins = resolved

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import types
 from pathlib import Path
 from typing import cast
@@ -18,6 +19,7 @@ from dsregress.programs.launch.failure_causes import LaunchedProgram, environmen
 from dsregress.programs.substitutes.synthetic_datasets import MadeUp
 from dsregress.programs.world.local_sockets import NoNetworkError
 from dsregress.programs.world.resource_errors import NotHere
+from tests.programs.cells import ran
 
 
 class _Start:
@@ -117,3 +119,15 @@ def test_of_many_packages_as_many_are_named_as_fit_whole(monkeypatch: pytest.Mon
     assert named == names[: len(named)]
     assert len(f"CannotRun: {first}") <= faults.SIGNATURE_LENGTH
     assert second == "All 30: give " + " ".join(f"--with {name}" for name in names)
+
+
+@pytest.mark.usefixtures("surroundings")
+def test_code_of_its_own_that_this_python_cannot_read_is_no_releases(folder: Path) -> None:
+    (folder / "io_utils.py").write_text("import torch\n\nasync = 1\n")
+    (folder / "train.py").write_text("import io_utils\n")
+    record = ran(folder, "sim", 1, "python train.py")
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    assert record.signature == (
+        f'CannotRun: io_utils.py:3: Python {version} cannot read it (invalid syntax): the setting `python = "X.Y"` takes '
+        "another one"
+    )

@@ -35,6 +35,7 @@ INDEX = {
     "protobuf": ["3.20.3", "7.0.0"],
     "wandb": ["0.16.0", "0.31.0"],
     "on-deepspeed": ["1.0"],
+    "of-old-torch": ["0.2"],
 }
 
 
@@ -46,6 +47,8 @@ class Index:
         for one in map(Requirement, source.read_text().splitlines()):
             exact = [each.version for each in one.specifier if each.operator in ("==", "===")]
             inside = exact or [*one.specifier.filter(INDEX.get(one.name, ["1.0"]))] or [""]
+            if one.name == "of-old-torch" and overrides is None:
+                return Failed("install", "no solution: of-old-torch depends on torch<2.10")
             if one.name == "ours-alone" or (one.name in ("trl", "datasets") and inside[-1] not in INDEX[one.name]):
                 return Failed("install", f"no solution: {one}")
             if one.name == "torchvision" and inside[-1] != "0.28.0":  # the one that goes with the stack's torch
@@ -501,6 +504,17 @@ def test_a_package_of_its_own_that_its_readme_installs_is_imported(folder: Path,
     found = completed(folder)
     assert found.searched == ("peft/src",)
     assert found.choice.left_out == ("peft",)
+
+
+def test_a_package_that_excludes_the_torch_of_the_stack_is_taken_all_the_same(folder: Path) -> None:
+    (folder / "train.py").write_text("import deepspeed\nimport of_old_torch\n")
+    requires(folder, "of-old-torch")
+    found = completed(folder)
+    assert found.choice.versions["of-old-torch"] == "0.2"
+    assert found.notes == (
+        "none goes with the stack by what it requires, and is taken all the same: of-old-torch depends on torch<2.10",
+        "adds of-old-torch 0.2; --with PACKAGE=VERSION takes another release",
+    )
 
 
 def test_an_environment_is_without_the_package_that_the_project_has_itself() -> None:

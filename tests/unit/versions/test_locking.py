@@ -184,6 +184,13 @@ def test_the_newest_release_that_goes_with_a_stack_is_found_under_the_name_that_
     assert newest_helper(Resolver([no] * 3), tmp_path, "<1") == no
 
 
+def test_a_stack_may_be_held_whatever_the_newest_require_of_it(tmp_path: Path) -> None:
+    resolver = Resolver(["mine==1.0\nits-helper==2.1\n"])
+    found = locking.newest_that_fit(MINE, {"its-helper": ""}, cache=tmp_path, compile=resolver, tools=(), held=True)
+    assert found == {"its-helper": "2.1"}
+    assert resolver.overridden == ["mine==1.0\n"]
+
+
 def test_what_was_the_newest_today_is_neither_resolved_nor_looked_up_again(tmp_path: Path) -> None:
     newest_helper(Resolver(["mine==1.0\nits-helper==2.1\n"]), tmp_path)
     assert newest_helper(Resolver([]), tmp_path) == {"Its_Helper": "2.1"}

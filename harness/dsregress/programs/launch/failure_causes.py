@@ -159,6 +159,17 @@ def _of_an_unset_variable(error: Exception, program: LaunchedProgram) -> Excepti
     return CannotRun(said) if said is not None else None
 
 
+def _of_another_python(error: Exception, program: LaunchedProgram) -> Exception | None:
+    """Explain code of the program's own that this Python cannot read."""
+    if not isinstance(error, SyntaxError) or not error.filename:
+        return None
+    if workplace.path_beside(os.path.realpath(error.filename), os.path.realpath(os.getcwd())) is None:
+        return None
+    where = f"{os.path.basename(error.filename)}:{error.lineno}"
+    version = f"Python {sys.version_info.major}.{sys.version_info.minor}"
+    return CannotRun(f'{where}: {version} cannot read it ({error.msg}): the setting `python = "X.Y"` takes another one')
+
+
 def _of_an_unbuilt_module(error: Exception, program: LaunchedProgram) -> Exception | None:
     """Explain a missing part of the program's own package that has to be compiled."""
     name = error.name or "" if isinstance(error, ModuleNotFoundError) else ""
@@ -231,6 +242,7 @@ _EXPLANATIONS: tuple[Callable[[Exception, LaunchedProgram], Exception | None], .
     _of_a_missing_rank,
     _of_an_unset_variable,
     _of_a_missing_module,
+    _of_another_python,
     _of_an_unbuilt_module,
     _of_the_network,
     _of_a_missing_package,
