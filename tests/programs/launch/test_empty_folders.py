@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,16 @@ def test_the_folder_is_named_in_which_a_program_says_that_there_are_no_files(fol
     Path("full").mkdir()
     Path("full", "x.txt").touch()
     assert folder_without_data(AssertionError(said.replace("empty", "full"))) == ""
+
+
+@pytest.mark.parametrize("use", ["torch.cat(rows)", "max(rows)", "random.sample(rows, 2)", "random.choice(rows)"])
+def test_a_list_of_nothing_that_a_program_counts_on_is_of_the_folder_that_it_read(folder: Path, use: str) -> None:
+    def count() -> None:
+        data_dir, rows = "data/latents", []  # type: ignore[var-annotated]
+        eval(use, {"torch": torch, "random": random, "rows": rows})
+        raise AssertionError(data_dir)
+
+    assert folder_without_data(_raised(count)) == "data/latents"
 
 
 def test_another_failure_names_none(folder: Path) -> None:

@@ -11,8 +11,14 @@ import re
 import traceback
 from collections.abc import Iterator
 
-#: torch's words, of ``RandomSampler`` and ``ConcatDataset``.
-_WITHOUT_ROWS = re.compile(r"but got num_samples=0$|^datasets should not be an empty iterable$")
+#: torch's words, of ``RandomSampler`` and ``ConcatDataset``; then what Python, torch, NumPy and pandas say of a list of
+#: nothing that a program counts on.
+_WITHOUT_ROWS = re.compile(
+    r"but got num_samples=0$|^datasets should not be an empty iterable$|expected a non-empty (?:list of Tensors|TensorList)"
+    r"|\(\) (?:arg|iterable argument) is (?:an )?empty(?: sequence)?$|^need at least one array to (?:concatenate|stack)$"
+    r"|^No objects to concatenate$|^'?a'? cannot be empty unless no samples are taken$|^Sample larger than population"
+    r"|^Cannot choose from an empty (?:sequence|population)$|^empty range"
+)
 
 #: Programs' own words: ``No bin files found in data/TinyStories_all_data``.
 _NO_FILES = re.compile(
