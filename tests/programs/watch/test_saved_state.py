@@ -44,6 +44,20 @@ def test_alike_tensors_are_one_entry_and_what_holds_no_weights_is_none() -> None
     assert listed(None) == []
 
 
+@pytest.mark.parametrize("named", [False, True])
+def test_what_an_optimizer_has_of_each_weight_is_listed_without_values(*, named: bool) -> None:
+    weights = [torch.nn.Parameter(torch.ones(4, 2)) for _ in range(2)]
+    optimizer = torch.optim.AdamW(weights)
+    for one in weights:
+        one.grad = torch.ones(4, 2)
+    optimizer.step()
+    saved = {"epoch": 1, "optimizer": optimizer.state_dict()} if named else optimizer.state_dict()
+    assert listed(saved) == [
+        SavedTensors(name=f"optimizer.state.*.{name}", dtype="float32", shape=[4, 2], count=2, mean=None)
+        for name in ("exp_avg", "exp_avg_sq")
+    ]
+
+
 @pytest.mark.parametrize("tensor", [torch.full((2,), torch.inf), torch.empty(0), torch.ones(2, device="meta")])
 def test_values_that_are_not_known_have_no_mean(tensor: Any) -> None:
     (saved,) = listed({"weight": tensor})

@@ -25,6 +25,9 @@ from dsregress.programs.watch.tensor_names import without_numbers
 _KNOWN = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
 
+#: An optimizer that is saved alone, and the keys of its state dict, of which the first has what belongs to each weight.
+_OPTIMIZER, _STATE, _GROUPS = "optimizer", "state", "param_groups"
+
 #: How many folders are loaded again: the last ones.
 _FOLDERS_LOADED = 3
 
@@ -54,11 +57,12 @@ class SavedState:
                     self._models.overwritten(place)
                 self._files[place] = held
             for name, tensor in _saved_tensors(saved):
-                self._tensors[name] = (
-                    str(tensor.dtype).removeprefix("torch."),
-                    tuple(tensor.shape),
-                    self._mean_of(tensor),
-                )
+                self._add(name, tensor, self._mean_of(tensor))
+            for name, tensor in _states_of_weights(saved):  # of a gradient of rounding errors, no value repeats
+                self._add(name, tensor, None)
+
+    def _add(self, name: str, tensor: torch.Tensor, mean: float | None) -> None:
+        self._tensors[name] = str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape), mean
 
     def empty_files(self) -> list[str]:
         """Return the names of the files of weights that hold no tensor and are still there: libraries remove a file that
@@ -121,6 +125,19 @@ def _saved_tensors(saved: object) -> Iterator[tuple[str, torch.Tensor]]:
         if isinstance(outer, str) and isinstance(inner, Mapping):
             for name, tensor in _of_state_dict(inner):
                 yield f"{outer}.{name}", tensor
+
+
+def _states_of_weights(saved: object) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield what a saved optimizer, or one in a mapping, has of each weight, by the weight's number or name. Counts of steps,
+    which a release may hold as numbers, are left out."""
+    if not isinstance(saved, Mapping):
+        return
+    for outer, optimizer in ((_OPTIMIZER, saved), *saved.items()):
+        state = optimizer.get(_STATE) if isinstance(optimizer, Mapping) and _GROUPS in optimizer else None
+        for weight, own in state.items() if isinstance(state, Mapping) else ():
+            for name, one in own.items() if isinstance(own, Mapping) else ():
+                if isinstance(name, str) and isinstance(one, torch.Tensor) and one.dim():
+                    yield f"{outer}.{_STATE}.{weight}.{name}", one
 
 
 def _of_state_dict(state: Mapping[object, object]) -> list[tuple[str, torch.Tensor]]:

@@ -1,4 +1,4 @@
-"""Keeps the network and trackers off by environment variables and the libraries' own switches. Connections made despite
+"""Keeps the network, and trackers that need it, off by environment variables and the libraries' own switches. Connections made despite
 these are refused (`world.local_sockets`).
 
 Variables are set for the process and its children, and restored. A library that was imported before has already read
@@ -28,27 +28,39 @@ _SWITCHES: tuple[tuple[str, str, dict[str, str]], ...] = (
 
 @contextlib.contextmanager
 def no_network() -> Iterator[None]:
-    """Keep the Hugging Face libraries offline, trackers off and uploads from happening within the block."""
+    """Keep the Hugging Face libraries offline, trackers that send off, and uploads from happening within the block."""
     with (
         local_sockets.local_sockets_only(),
         variables(VARIABLES),
-        Patches("no network, no trackers, no uploads") as patches,
+        Patches("no network, no trackers that send, no uploads") as patches,
     ):
         for module, name, releases in _SWITCHES:
             if module in sys.modules:
                 patches.replace(sys.modules[module], name, True, **releases)
         _quiet_hub(patches)
-        _no_reporting(patches)
+        _report_here_alone(patches)
         yield
 
 
-def _no_reporting(patches: Patches) -> None:
-    """Make ``report_to`` name no tracker, whichever is requested: one that is not installed is not missed either."""
+#: The tracker that writes files and sends nothing, as transformers names it.
+_WRITES_FILES = "tensorboard"
+
+
+def _report_here_alone(patches: Patches) -> None:
+    """Make ``report_to`` name no tracker but one that writes files, whichever is requested: what is not installed is not
+    missed. The callback of a tracker is code of the release, and may fail."""
     try:
         from transformers.integrations import integration_utils as integrations
     except ImportError:
         return
-    patches.definition(integrations, "get_reporting_integration_callbacks", lambda report_to: [])
+    callbacks_of = integrations.get_reporting_integration_callbacks
+
+    def callbacks_here(report_to: str | list[str] | None) -> list[object]:
+        named = [report_to] if isinstance(report_to, str) else report_to or []
+        is_wanted = not {_WRITES_FILES, "all"}.isdisjoint(named) and integrations.is_tensorboard_available()
+        return list(callbacks_of([_WRITES_FILES])) if is_wanted else []
+
+    patches.definition(integrations, "get_reporting_integration_callbacks", callbacks_here)
 
 
 def _quiet_hub(patches: Patches) -> None:
