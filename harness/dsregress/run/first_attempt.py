@@ -44,7 +44,7 @@ from dsregress.run.targets import varied_package
 from dsregress.run.watch import Watch
 from dsregress.store.reuse import reusable
 from dsregress.versions.releases import parsed_version
-from dsregress.versions.stack_plans import StackPlan
+from dsregress.versions.stack_plans import NEWEST_THAT_FITS, StackPlan
 
 #: More remedies than a program needs that can be measured.
 _MOST_REMEDIES = 8
@@ -118,7 +118,9 @@ def remedied_attempt(
     """Return the attempt with the remedies that runs of its baseline ask for. Every run is stored, and what it came to is
     kept for the next command. Raise as `Session.measure`."""
     notes = AttemptNotes(attempt, settings, watch.note)
-    tried = _remedied(_begun(attempt, plan, notes), attempt.fixed, plan, settings, installer, watch, notes)
+    given = attempt.choice.versions
+    dated = [name for name in attempt.fixed if given.get(name) != NEWEST_THAT_FITS]  # a package alone names no day
+    tried = _remedied(_begun(attempt, plan, notes), dated, plan, settings, installer, watch, notes)
     notes.keep(tried.attempt)
     return tried
 

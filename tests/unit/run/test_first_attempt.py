@@ -26,7 +26,7 @@ from dsregress.run.pipeline import Choice
 from dsregress.run.program_remedies import Attempt, Remedy
 from dsregress.run.program_stack import CompletedChoice
 from dsregress.run.releases_of_day import newest_of
-from dsregress.versions.stack_plans import StackPlan
+from dsregress.versions.stack_plans import NEWEST_THAT_FITS, StackPlan
 from tests.builders.cells import HARDWARE, RANK, cell, result_of, stack
 
 MEASURED = RunRecord(outcome="passed", ranks=[RANK])
@@ -71,6 +71,7 @@ def tried(
     named: tuple[str, ...] = (),
     others: Mapping[str, str] | None = None,
     said: tuple[str, ...] = (),
+    choice: Choice | None = None,
 ) -> TriedAttempt:
     @contextlib.contextmanager
     def opened(*how: Any) -> Iterator[Runs]:
@@ -78,7 +79,7 @@ def tried(
 
     monkeypatch.setattr(first_attempt, "open_session", opened)
     program = Program(line="python train.py", folder=str(folder))
-    given = Attempt(program=program, choice=Choice(), fixed=named, others=others or {}, said=said)
+    given = Attempt(program=program, choice=choice or Choice(), fixed=named, others=others or {}, said=said)
     nothing: Any = None
     watch: Any = runs
     return remedied_attempt(given, runs.plan, Settings(environments=str(folder / ".dsregress")), nothing, watch)
@@ -123,7 +124,7 @@ def test_the_same_command_goes_on_from_where_it_came_to_and_says_so(
 def test_a_program_that_fails_with_the_newest_packages_takes_those_of_its_commit_or_of_the_named_releases(
     commit: str, of: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    uploaded = {"0.15.0": "2024-08-22", "0.16.4": "2025-02-20"}
+    uploaded = {"0.15.0": "2024-08-22", "0.16.4": "2025-02-20", "5.0.1": "2026-07-28"}
     installer = SimpleNamespace(upload_day=lambda package, version: uploaded[version])
     monkeypatch.setattr(first_attempt, "day_of_last_commit", lambda *given: commit)
     monkeypatch.setattr(first_attempt, "newest_of", lambda named, _: newest_of(named, cast(Installer, installer)))
@@ -133,9 +134,10 @@ def test_a_program_that_fails_with_the_newest_packages_takes_those_of_its_commit
     monkeypatch.setattr(program_stack, "complete_choice", lambda choice, *rest: CompletedChoice(choice=choice))
     failed = Failed("init", "ImportError: cannot import name 'X' from 'transformers' (transformers/__init__.py)")
     runs = Runs(failed, Passed())
-    runs.partners = {"transformers": "4.57.6"}
+    runs.partners = {"transformers": "4.57.6", "datasets": "5.0.1"}
     monkeypatch.setattr(first_attempt, "_tried_first", lambda planned: planned.matrix.cells[:1])
-    found = tried(monkeypatch, runs, tmp_path, named=("deepspeed",))
+    with_datasets = Choice(versions={"datasets": NEWEST_THAT_FITS})
+    found = tried(monkeypatch, runs, tmp_path, named=("deepspeed", "datasets"), choice=with_datasets)
     assert found.attempt.choice.versions["transformers"] == "4.49.0"
     assert f"takes those of {of}, of " in runs.notes[0]
 

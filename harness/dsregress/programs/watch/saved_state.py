@@ -128,8 +128,8 @@ def _saved_tensors(saved: object) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def _states_of_weights(saved: object) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield what a saved optimizer, or one in a mapping, has of each weight, by the weight's number or name. Counts of steps,
-    which a release may hold as numbers, are left out."""
+    """Yield what a saved optimizer, or one in a mapping, has of each weight, by the weight's number or name. Counts of
+    steps, which a release may hold as numbers, are left out."""
     if not isinstance(saved, Mapping):
         return
     for outer, optimizer in ((_OPTIMIZER, saved), *saved.items()):

@@ -1,5 +1,5 @@
-"""Keeps the network, and trackers that need it, off by environment variables and the libraries' own switches. Connections made despite
-these are refused (`world.local_sockets`).
+"""Keeps the network, and trackers that need it, off by environment variables and the libraries' own switches. Connections
+made despite these are refused (`world.local_sockets`).
 
 Variables are set for the process and its children, and restored. A library that was imported before has already read
 them, so its switch, if it has one, is set as well.
