@@ -38,6 +38,11 @@ _PARTNERS = ("transformers", "accelerate", "peft")
 #: A class or a module that a release of transformers lacks.
 _NOT_IN_TRANSFORMERS = re.compile(r"cannot import name '\w+' from 'transformers|No module named 'transformers\.")
 
+#: A name that torch has lost.
+_NOT_IN_TORCH = re.compile(
+    r"cannot import name '\w+' from 'torch[.']|No module named 'torch\.|module 'torch[\w.]*' has no attr"
+)
+
 #: What an error says, and the last releases of a dependency that do not raise it.
 _TABLE = Path(__file__).with_name("older_dependencies.json")
 _OLDER_DEPENDENCIES: Sequence[tuple[str, Mapping[str, str]]] = json.loads(_TABLE.read_text("utf-8"))
@@ -144,6 +149,7 @@ def remedy_of(
         return None
     return (
         _newer_transformers(signature, attempt, stack)
+        or _newest_with_torch(signature, suspected, attempt, stack)
         or (_older_packages(signature.message, attempt, stack, of_its_day) if suspected != ["torch"] else None)
         or _older_transformers(signature, suspected, attempt, stack)
         or _older_torch(signature, suspected, attempt, stack, of_its_day)
@@ -472,6 +478,25 @@ def _newer_transformers(signature: Signature, attempt: Attempt, stack: Stack) ->
         msgspec.structs.replace(attempt, choice=choice, pinned=tuple(pinned)),
         f"its project pins transformers {now}, which has not yet what it imports ({signature.message}): takes {newer[name]} "
         f"(--stack {name})",
+    )
+
+
+def _newest_with_torch(signature: Signature, suspected: Sequence[str], attempt: Attempt, stack: Stack) -> Remedy | None:
+    """Take the newest release of a package whose pin needs a name that torch has lost, unless torch's release is named: that
+    for which the pin was made has no build here, else the project's own would have been taken."""
+    package = next((name for name in suspected if name != "torch"), "")
+    ours = {*attempt.added} & {*attempt.pinned} - {*attempt.fixed}
+    if package not in ours or "torch" in attempt.choice.versions or not _NOT_IN_TORCH.search(signature.message):
+        return None
+    choice = msgspec.structs.replace(attempt.choice, versions={**attempt.choice.versions, package: NEWEST_THAT_FITS})
+    more = msgspec.structs.replace(
+        attempt, choice=choice, pinned=tuple(name for name in attempt.pinned if name != package)
+    )
+    now = f"{package} {stack.versions[package]}"
+    return Remedy(
+        more,
+        f"{now}, which its project requires, does not go with torch {stack.versions['torch']} ({signature.message}): takes "
+        "its newest release",
     )
 
 

@@ -14,6 +14,7 @@ from dsregress.probe.border.masking import without_secrets
 from dsregress.run.available_workloads import Program
 from dsregress.run.pipeline import Choice
 from dsregress.run.program_remedies import Attempt, OfItsDay, Remedy, remedy_of
+from dsregress.versions.stack_plans import NEWEST_THAT_FITS
 
 STACK = Stack(python="3.11", versions={"torch": "2.13.0", "transformers": "5.24.0", "deepspeed": "0.16.8"})
 STACKS = {
@@ -539,3 +540,22 @@ def test_the_oldest_release_that_a_project_allows_is_taken_of_a_package_that_los
     older = msgspec.structs.replace(stack, versions={**stack.versions, "mistral-common": "1.3.1"})
     assert remedy_of(Failed("init", LOST_NAME), found.attempt, older, of_no_day) is None
     assert remedy_of(Failed("init", LOST_NAME), msgspec.structs.replace(attempt, oldest={}), stack, of_no_day) is None
+
+
+def test_a_pin_that_needs_what_torch_has_lost_gives_way_to_the_newest_release() -> None:
+    lost = (
+        "ImportError: cannot import name 'ForkingPickler' from 'torch.multiprocessing.reductions' "
+        "(torch/multiprocessing/reductions.py) (tensordict/memmap.py:<module>)"
+    )
+    stack = Stack(python="3.11", versions={**STACK.versions, "tensordict": "0.5.0"})
+    attempt = msgspec.structs.replace(
+        GIVEN, choice=Choice(versions={"tensordict": "0.5.0"}), added=("tensordict",), pinned=("tensordict",)
+    )
+    found = remedy_of(Failed("init", lost), attempt, stack, of_no_day)
+    assert found is not None
+    assert found.attempt.choice.versions == {"tensordict": NEWEST_THAT_FITS}
+    assert found.attempt.pinned == ()
+    assert found.line.endswith("takes its newest release")
+    assert remedy_of(Failed("init", lost), msgspec.structs.replace(attempt, pinned=()), stack, of_no_day) is None
+    named = msgspec.structs.replace(attempt, choice=Choice(versions={"tensordict": "0.5.0", "torch": "2.5.1"}))
+    assert remedy_of(Failed("init", lost), named, stack, of_no_day) is None
