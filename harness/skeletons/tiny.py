@@ -119,6 +119,9 @@ def _shrink_layers(config: Any) -> None:
     left = _first_size(config, _LAYER_NAMES) or LAYERS
     _set_all(config, ("first_k_dense_replace",), lambda old: min(old, left - 1))
     _set_all(config, ("max_window_layers",), lambda old: min(old, left))
+    # layers that read another's keys come behind one of each kind that has its own
+    own = len({*(getattr(config, "layer_types", None) or ())})
+    _set_all(config, ("num_kv_shared_layers",), lambda old: min(old, max(0, left - own)))
     if isinstance(getattr(config, "mlp_only_layers", None), list):
         config.mlp_only_layers = [index for index in config.mlp_only_layers if index < left]
     if isinstance(getattr(config, "attention_types", None), list) and hasattr(config, "attention_layers"):

@@ -44,3 +44,11 @@ def test_what_siglip_reads_is_projected_to_the_width_of_what_it_sees() -> None:
     assert tiny.shrink_config(config)
     assert config.text_config.projection_size == config.vision_config.hidden_size < 1536
     assert not tiny.shrink_config(config)
+
+
+def test_layers_that_read_the_keys_of_others_are_left_out() -> None:
+    if not hasattr(transformers, "Gemma3nTextConfig"):
+        pytest.skip(f"transformers {transformers.__version__} has no Gemma 3n")
+    config = transformers.Gemma3nTextConfig(num_kv_shared_layers=15)
+    assert tiny.shrink_config(config)
+    assert (len({*config.layer_types}), config.num_hidden_layers, config.num_kv_shared_layers) == (2, 2, 0)
