@@ -72,12 +72,14 @@ def _regress_both(
 
 
 def _train_nothing(comparison: Comparison, programs: Collection[str]) -> bool:
-    """Return True if each run of these programs ended without an optimizer step."""
+    """Return True if runs of these programs ended without an optimizer step, and none trained: others may have failed
+    before, as where a release does not load what another has written."""
     workloads = [one for one in comparison.cells.workloads if split_workload(one).scenario in programs]
     outcomes = [
         comparison.ended.get(one, {}).get(stack) for one in workloads for stack in comparison.cells.stacks_of(one)
     ]
-    return bool(outcomes) and all(isinstance(one, Failed) and _TRAINS_NOTHING in one.signature for one in outcomes)
+    untrained = [one for one in outcomes if isinstance(one, Failed) and _TRAINS_NOTHING in one.signature]
+    return bool(untrained) and None not in outcomes
 
 
 def _choosing(choice: pipeline.Choice, scenarios: Sequence[str]) -> pipeline.Choice:

@@ -50,6 +50,11 @@ def test_a_second_environment_with_the_same_packages_makes_none(
     assert (first.parent.parent / "refs" / "main").read_text() == first.name
 
 
+def test_what_makes_skeletons_is_their_code_and_their_tables() -> None:
+    names = {file.name for file in needed_skeletons.maker_files()}
+    assert {"make.py", "tokenizer.py", "chat_templates.json", "tokenizers.json"} <= names
+
+
 def test_an_environment_with_other_packages_has_skeletons_of_its_own(
     made: list[str], makers: dict[str, list[Any]], tmp_path: Path
 ) -> None:

@@ -27,7 +27,7 @@ class Runs:
         self.choices: list[pipeline.Choice] = []
         self.notes: list[str] = []
         self.inference: list[int] = []  #: programs that are known to train nothing, at each run
-        self.outcome: Failed | None = None  #: of each run of a second line
+        self.outcomes: tuple[Failed, ...] = ()  #: of the runs of a second line, by stack
 
     def plan_run(self, settings: Settings, choice: pipeline.Choice, installer: object) -> Any:
         stacks = StackPlan(stacks=STACKS, baseline=STACKS[0], axes=("transformers",))
@@ -41,7 +41,7 @@ class Runs:
         for stack in self.writing:
             (Path(launch.kept) / stack.id / "out").mkdir(parents=True, exist_ok=True)
         second = [f"{name}/base/cpu" for name in choice.selection.scenarios[1:]]
-        ended = {one: {stack.id: self.outcome for stack in STACKS} for one in second} if self.outcome else {}
+        ended = {one: dict(zip((stack.id for stack in STACKS), self.outcomes, strict=False)) for one in second}
         cells = SimpleNamespace(workloads=second, stacks_of=lambda workload: [stack.id for stack in STACKS])
         return SimpleNamespace(cells=cells, ended=ended)
 
@@ -60,13 +60,13 @@ def across(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     *writing: Stack,
-    outcome: Failed | None = None,
+    outcomes: tuple[Failed, ...] = (),
 ) -> Runs:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "train.py").write_text("print('trains')\n")
     first = Program(line="python train.py", folder=str(tmp_path / "mine"), steps=2)
     runs: Any = Runs(settings, writing)
-    runs.outcome = outcome
+    runs.outcomes = outcomes
     monkeypatch.setattr(pipeline, "plan_run", runs.plan_run)
     monkeypatch.setattr(pipeline, "regress", runs.regress)
     choice = pipeline.Choice(selection=Selection(devices=("cpu",)))
@@ -103,20 +103,24 @@ def test_a_release_that_wrote_nothing_is_named(
 UNTRAINED = "ProgramError: it ended without an optimizer step: one that only scores is measured with --inference"
 
 
+NOT_LOADED = Failed("load", "ValueError: no", "ValueError: no")
+SCORES = Failed("init", UNTRAINED, UNTRAINED)
+
+
+@pytest.mark.parametrize("outcomes", [(SCORES, SCORES), (SCORES, NOT_LOADED)])
 def test_a_second_line_that_trains_nothing_is_measured_as_one_that_scores(
-    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    outcomes: tuple[Failed, ...], settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    outcome = Failed("init", UNTRAINED, UNTRAINED)
-    runs = across(settings, tmp_path, monkeypatch, *STACKS, outcome=outcome)
+    runs = across(settings, tmp_path, monkeypatch, *STACKS, outcomes=outcomes)
     assert runs.inference == [0, 0, 2]  # of both releases that wrote
     assert runs.notes == ["the second line trains nothing: what it loads, scores and saves is measured until it ends"]
 
 
-def test_a_second_line_that_fails_otherwise_or_scores_as_it_is_runs_once(
-    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("outcomes", [(NOT_LOADED, NOT_LOADED), (SCORES,), ()])
+def test_a_second_line_that_fails_otherwise_or_trains_with_a_release_runs_once(
+    outcomes: tuple[Failed, ...], settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    failed = Failed("init", "ValueError: no", "ValueError: no")
-    assert len(across(settings, tmp_path, monkeypatch, *STACKS, outcome=failed).choices) == 2
+    assert len(across(settings, tmp_path, monkeypatch, *STACKS, outcomes=outcomes).choices) == 2
 
 
 def test_without_any_file_nothing_goes_on(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ from skeletons.maker_answer import SkeletonRefused
 from skeletons.pipelines import known_pipelines
 from vgpu.trees import remove_tree
 
-_ROOT = Path(__file__).resolve().parents[2]
+_ROOT = Path(__file__).resolve().parents[3]
 
 
 class Skeletons:
@@ -95,9 +95,13 @@ def _digest(content: object) -> str:
 def skeleton_makers() -> list[object]:
     """Return what decides how a skeleton is made: torch, transformers, diffusers, and `skeletons`. A commit
     of transformers, and an edited installation, can have the version of another, so its files count."""
-    maker = sorted(file for suffix in ("py", "json") for file in (_ROOT / "skeletons").rglob(f"*.{suffix}"))
-    code = hashlib.sha1(b"".join(file.read_bytes() for file in maker)).hexdigest()
+    code = hashlib.sha1(b"".join(file.read_bytes() for file in maker_files())).hexdigest()
     return [_version("torch"), _version("transformers"), _version("diffusers"), code, *_states(_transformers_code())]
+
+
+def maker_files() -> list[Path]:
+    """Return the files of `skeletons`: its code and its tables."""
+    return sorted(file for suffix in ("py", "json") for file in (_ROOT / "skeletons").rglob(f"*.{suffix}"))
 
 
 def _transformers_code() -> Iterator[str]:
