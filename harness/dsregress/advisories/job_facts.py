@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from packaging.specifiers import SpecifierSet
 
 from dsregress.errors import UsageError, no_such
 from dsregress.probe.factor import Factor, among, switch
@@ -67,6 +68,30 @@ class Consequence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         return {**self.then, **others, **dict.fromkeys(self.without, NO_VALUE)}
 
 
+class ReleaseRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A value that releases of packages choose, for jobs with these facts."""
+
+    facts: dict[str, tuple[Any, ...]] = {}
+    packages: dict[str, str] = {}  #: package -> its releases, as a specifier
+    value: Any = None  #: None: it is not known
+
+    def is_of(self, facts: Facts, versions: Mapping[str, str]) -> bool:
+        """Return True for a job with all of it."""
+        of_facts = all(name in facts and among(facts[name], values) for name, values in self.facts.items())
+        return of_facts and all(
+            name in versions and SpecifierSet(limits).contains(versions[name], prereleases=True)
+            for name, limits in self.packages.items()
+        )
+
+
+class ChosenValue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A fact whose value a program leaves to its packages, so that it changes with their releases."""
+
+    among: tuple[Any, ...]  #: the values of which one is chosen, as a job states it
+    by: tuple[ReleaseRule, ...]  #: the first that is of a job decides
+    reason: str = ""
+
+
 class UsualValue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The values that a fact has in most jobs, where it is not stated."""
 
@@ -82,6 +107,7 @@ class _FactTables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     switches: dict[str, str]  #: facts that are only on or off, with their words
     facts: dict[str, dict[str, object]]  #: entries of `dsregress.probe.factor_files`
     consequences: tuple[Consequence, ...]
+    chosen: dict[str, ChosenValue]
     usual: dict[str, UsualValue]
     aliases: dict[str, str]  #: what people say for a fact
     meant: dict[str, str]  #: what people say for a fact with its value -> how to state it
@@ -101,6 +127,17 @@ FACTS: Mapping[str, Factor] = {**BY_NAME, **FURTHER_FACTS}
 CONSEQUENCES: Sequence[Consequence] = _TABLE.consequences
 
 USUAL: Mapping[str, UsualValue] = _TABLE.usual
+
+CHOSEN: Mapping[str, ChosenValue] = _TABLE.chosen
+
+
+def chosen_value(name: str, facts: Facts, versions: Mapping[str, str]) -> Any:
+    """Return the value of a fact that a job has: of one that it leaves to its packages, that which their releases choose."""
+    value, chosen = facts[name], CHOSEN.get(name)
+    if chosen is None or not isinstance(value, OneOf) or {*value.values} != {*chosen.among}:
+        return value
+    rule = next((one for one in chosen.by if one.is_of(facts, versions)), None)
+    return value if rule is None or rule.value is None else rule.value
 
 
 class Fact(msgspec.Struct, frozen=True, kw_only=True):
@@ -293,6 +330,8 @@ def said_text(value: Any) -> str:
 
 
 def _said_value(factor: Factor, written: str) -> Any:
+    if factor.name in CHOSEN and written.lower() in _YES:  # the packages choose
+        return OneOf(CHOSEN[factor.name].among)
     values = (*factor.explored, *factor.known)
     for value in values:
         if written == said_text(value) or written == str(value):

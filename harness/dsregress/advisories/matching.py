@@ -16,7 +16,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from dsregress.advisories.advisory import Advisory, FactCondition, Remedy
-from dsregress.advisories.job_facts import FACTS, OneOf, stand_in, values_of
+from dsregress.advisories.job_facts import FACTS, OneOf, chosen_value, stand_in, values_of
 from dsregress.versions.declared_requirements import releases_within
 
 #: Packages that train by their own programs.
@@ -236,7 +236,7 @@ def _fact_part(condition: FactCondition, job: KnownJob) -> _Part:
     if condition.fact not in job.facts:
         part.open.append(condition)
         return part
-    values = values_of(job.facts[condition.fact])
+    values = values_of(chosen_value(condition.fact, job.facts, job.versions))
     answers = [condition_shows(condition, one) for one in values]
     if True not in answers:
         not_run = tuple(one for one, answer in zip(values, answers, strict=True) if answer is None)

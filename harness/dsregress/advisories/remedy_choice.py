@@ -112,6 +112,16 @@ class RemedyChoice:
                     seen.add(one.advisory.id)
                     yield Arising(remedy=remedy, matched=one)
 
+    def aligned(self, found: Sequence[tuple[Matched, tuple[Remedy, ...]]]) -> list[tuple[Remedy, ...]]:
+        """Return the remedies of each, with the same release of a package that all name, if the newest of them ends all."""
+        remedies = [each for _, each in found]
+        named = [{each.package: each for each in one if each.version} for one in remedies]
+        for package in set.intersection(*map(set, named)) if len(named) > 1 else ():
+            newest = max((one[package] for one in named), key=lambda each: parsed(each.version))
+            if all(_ends(one.advisory, newest, self._job) for one, _ in found):
+                remedies = [tuple(newest if each.package == package else each for each in one) for one in remedies]
+        return remedies
+
     def for_all(self, found: Sequence[Matched]) -> dict[str, str]:
         """Return package -> the release that ends all of the grave faults at once that releases of it end, if different ones
         are named for them: the nearest newer one, or else the nearest older one, that brings the job no grave fault."""

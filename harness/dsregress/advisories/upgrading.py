@@ -157,10 +157,10 @@ def _advised(advisories: Sequence[Advisory], job: KnownJob, answer: UpgradeAnswe
 
 
 def _chosen_conditions(choice: RemedyChoice, conditions: Iterable[SetBefore]) -> tuple[SetBefore, ...]:
-    return tuple(
-        SetBefore(matched=choice.advised(one.matched), remedies=choice.chosen(one.matched, one.remedies))
-        for one in conditions
-    )
+    chosen = [(choice.advised(one.matched), choice.chosen(one.matched, one.remedies)) for one in conditions]
+    ended = [one for one in chosen if one[1]]
+    remedies = {one.advisory.id: each for (one, _), each in zip(ended, choice.aligned(ended), strict=True)}
+    return tuple(SetBefore(matched=one, remedies=remedies.get(one.advisory.id, ())) for one, _ in chosen)
 
 
 def _judged(
@@ -227,7 +227,7 @@ def _judged(
 
 
 class _Basis(msgspec.Struct, frozen=True, kw_only=True):
-    """What an answer does not rest on: see `UpgradeAnswer`."""
+    """Gaps of an answer: see `UpgradeAnswer`."""
 
     uncovered: tuple[str, ...]
     unlisted: tuple[str, ...]

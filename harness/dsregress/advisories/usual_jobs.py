@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dsregress.advisories.advisory import FactCondition
 from dsregress.advisories.effects import decides, is_grave
-from dsregress.advisories.job_facts import USUAL, OneOf
+from dsregress.advisories.job_facts import USUAL, OneOf, chosen_value
 from dsregress.advisories.matching import KnownJob, Match, Matched, condition_shows
 
 
@@ -24,6 +24,6 @@ def _is_usual(condition: FactCondition, job: KnownJob) -> bool:
     had = {*job.versions, *job.ranges}
     if usual is None or not had.issuperset(usual.beside) or had.intersection(usual.unless):
         return False
-    stated = job.facts.get(condition.fact)
+    stated = chosen_value(condition.fact, job.facts, job.versions) if condition.fact in job.facts else None
     values = [one for one in usual.values if not isinstance(stated, OneOf) or one in stated.values]
     return bool(values) and all(condition_shows(condition, one) for one in values)

@@ -14,6 +14,7 @@ from dsregress.advisories.auditing import Audit, StatedJob, audit_job
 from dsregress.advisories.job_facts import Fact
 from dsregress.advisories.matching import known_packages
 from dsregress.advisories.shipped import read_advisories
+from dsregress.advisories.stated.launch import line_of_settings
 from dsregress.advisories.upgrading import UpgradeAnswer, Verdict, judge_upgrade
 from dsregress.cli import options
 from dsregress.cli.configured_job import completed_job, configured_program
@@ -39,8 +40,9 @@ from dsregress.config.settings import Settings
 from dsregress.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION, UsageError
 from dsregress.model import AXES
 from dsregress.probe.border.masking import masked_launch_line
+from dsregress.probe.launch_line import parse
+from dsregress.probe.module_packages import launched_package
 from dsregress.report.answers import audit_answer, audit_comment, audit_json, audit_sarif
-from dsregress.run.available_workloads import Program
 from dsregress.versions.releases import is_too_old, parsed_version
 from dsregress.wording import commands
 from dsregress.wording.workload_words import OPEN_LAUNCH_LINE
@@ -172,9 +174,8 @@ def audit_command(packages: AuditedPackages, job: JobOptions, ignored: tuple[str
     answer = judge_upgrade(kept, old.job, new.job)
     audit = audit_job(advisories, new.job, left_out)
     is_configured = job.program is not None and job.program == configured_program(settings)
-    command = measuring_command(
-        old, new, packages, job.program, known=known_packages(advisories), is_configured=is_configured
-    )
+    line = job.program.line if job.program is not None else line_of_settings(job.configs)
+    command = measuring_command(old, new, packages, line, known=known_packages(advisories), is_configured=is_configured)
     write_answer(
         lambda: audit_answer.upgrade_text(answer, audit, old, new, command),
         (run.json_file, lambda: audit_json.upgrade_json(answer, audit, old, new, command)),
@@ -262,23 +263,24 @@ def measuring_command(
     old: StatedJob,
     new: StatedJob,
     packages: AuditedPackages,
-    program: Program | None,
+    program: str,
     *,
     known: Collection[str],
     is_configured: bool,
 ) -> str:
     """Return the command that measures the upgrade, beside the releases that the job keeps. What is too old to be measured
-    is left out. Several packages that change are measured as they go together. A command without a program takes the one
-    that is configured. ``known`` are the packages that advisories know, whose releases matter."""
+    is left out. Several packages that change are measured as they go together. ``program`` is a launch line; without it,
+    that of the configuration holds. ``known`` are the packages that advisories know, whose releases matter."""
     changing = {name for name, version in new.versions.items() if old.versions.get(name) != version}
-    mine = {name: version for name, version in new.versions.items() if name in {*AXES, *known, *changing}}
+    launched = launched_package(parse(program)) if program else ""
+    mine = {name: version for name, version in new.versions.items() if name in {*AXES, *known, *changing, launched}}
     releases: Mapping[str, list[str]] = {
         name: [one for one in (old.versions[name], version) if not is_too_old(name, one)]
         for name, version in mine.items()
         if name in old.versions and name in changing
     }
     releases = {name: found for name, found in releases.items() if found}
-    line = masked_launch_line(program.line) if program is not None and not is_configured else ""
+    line = masked_launch_line(program) if program and not is_configured else ""
     is_together = len(releases) > 1 and len(packages.sources) == 1 and packages.targets
     is_of_scenario = releases.keys() <= {*AXES} and uses_deepspeed(old)
     if not is_configured and (is_together or not is_of_scenario):  # no scenario here stands for the job

@@ -8,6 +8,11 @@ import json
 import re
 from pathlib import Path
 
+from dsregress.probe.launch_line import LaunchLine
+
+#: The packages of launchers' own commands.
+_OF_LAUNCHERS = {"trl": "trl", "llamafactory-cli": "llamafactory"}
+
 
 @functools.cache
 def packages_by_module() -> dict[str, str]:
@@ -19,3 +24,11 @@ def packages_by_module() -> dict[str, str]:
 def module_named(package: str) -> str:
     """Return the name that a package's module has unless it has another one."""
     return re.sub(r"[-.]", "_", package).lower()
+
+
+def launched_package(line: LaunchLine) -> str:
+    """Return the known package whose command or module a launch line starts; empty for a file, and for another one."""
+    if not (line.is_command or line.is_module):
+        return ""
+    module = module_named(line.program.partition(".")[0]) if line.is_module else module_named(line.program)
+    return _OF_LAUNCHERS.get(line.launcher) or packages_by_module().get(module, "")

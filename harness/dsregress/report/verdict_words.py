@@ -48,7 +48,9 @@ def settings_text(answer: UpgradeAnswer) -> str:
 
 
 def _to_set(conditions: Sequence[SetBefore], where: str = " (below)") -> str:
-    settings = list(dict.fromkeys(_any_remedy(one.remedies) for one in conditions if one.remedies))
+    remedies = [one.remedies for one in conditions if one.remedies]
+    whole = next((each for each in remedies[0] if all(each in one for one in remedies)), None) if remedies[1:] else None
+    settings = list(dict.fromkeys(map(_any_remedy, [(whole,)] if whole is not None else remedies)))
     if leaks := [one for one in conditions if not one.remedies]:
         settings.append(f"have the memory for {plural(len(leaks), 'leak')}{where}")
     return " and ".join(settings)

@@ -10,7 +10,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -20,7 +20,7 @@ from packaging.utils import canonicalize_name
 from dsregress.errors import UsageError
 from dsregress.model import AXES
 from dsregress.probe.launch_line import INSTALLED, LaunchLine
-from dsregress.probe.module_packages import module_named, packages_by_module
+from dsregress.probe.module_packages import launched_package, module_named, packages_by_module
 from dsregress.probe.program_imports import all_imports, files_in_reach, imports_of_files, own_files
 from dsregress.run.asserted_releases import asserted_requirements, within_asserted
 from dsregress.run.installed_folders import installed_folders
@@ -52,9 +52,6 @@ _ASKED_FOR_BY_LIBRARIES = frozenset(_TABLES["asked_for_by_libraries"])
 
 #: Packages that a project requires and no program imports to train.
 _TOOLS = frozenset(_TABLES["tools"])
-
-#: The packages of launchers' own commands.
-_OF_LAUNCHERS = {"trl": "trl", "llamafactory-cli": "llamafactory"}
 
 _MOST_FILES = 5_000
 
@@ -104,7 +101,7 @@ def needs_of_program(line: LaunchLine, folder: Path, locked: Iterable[str]) -> P
     needed = modules | {module for module in imported if not own_files(module, folders)}
     asked = {package for package in _ASKED_FOR_BY_LIBRARIES if package in wanted and package not in has}
     asked |= set(_asked_by_name(line, [file for file, _ in found])) - has
-    command = _package_of_command(line, packages, has)
+    command = _package_of_line(line, folders, has)
     names = sorted({packages[module] for module in needed} | asked | {command} - {""})
     addressed = addressed_requirements(_project_places(line, folder))
     imports = {packages.get(name, canonicalize_name(name)) for file in in_reach for name in all_imports(file)}
@@ -155,11 +152,9 @@ def _option(package: str, wanted: DeclaredRequirement | None) -> str:
     return f"--with {package}={wanted.pin}" if wanted is not None and wanted.pin else f"--with {package}"
 
 
-def _package_of_command(line: LaunchLine, packages: Mapping[str, str], has: Iterable[str]) -> str:
-    """Return the known package that installs the command which a line starts; empty if the stack has it, or for a file."""
-    if not line.is_command:
-        return ""
-    package = _OF_LAUNCHERS.get(line.launcher) or packages.get(module_named(line.program), "")
+def _package_of_line(line: LaunchLine, folders: list[str], has: Iterable[str]) -> str:
+    """Return the known package that installs what a line starts; empty if the stack has it, or for a program of its own."""
+    package = "" if line.is_module and own_files(line.program, folders) else launched_package(line)
     return "" if package in has or package in _PROVIDED else package
 
 

@@ -10,7 +10,16 @@ import msgspec
 import pytest
 
 from dsregress.advisories import job_facts
-from dsregress.advisories.job_facts import FACTS, FURTHER_FACTS, NO_VALUE, Fact, OneOf, merged_facts, said_fact
+from dsregress.advisories.job_facts import (
+    FACTS,
+    FURTHER_FACTS,
+    NO_VALUE,
+    Fact,
+    OneOf,
+    chosen_value,
+    merged_facts,
+    said_fact,
+)
 from dsregress.errors import UsageError
 from dsregress.probe.factors import BY_NAME
 
@@ -213,3 +222,27 @@ def test_a_job_without_deepspeed_has_nothing_of_its_configuration() -> None:
     found, _ = merged_facts((), [said_fact("deepspeed=no")])
     assert (found["zero_stage"].value, found["mics"].value) == (NO_VALUE, False)
     assert (found["reuses_configuration"].value, found["initial_scale_power"].value) == (False, NO_VALUE)
+
+
+@pytest.mark.parametrize(
+    ("facts", "versions", "kind"),
+    [
+        ({"trainer": True}, {"transformers": "4.57.6"}, "reentrant"),
+        ({"trainer": True}, {"transformers": "5.0.0"}, "non_reentrant"),
+        ({"trainer": True, "framework": "trl"}, {"transformers": "4.57.6", "trl": "0.24.0"}, "reentrant"),
+        ({"trainer": True, "framework": "trl"}, {"transformers": "4.57.6", "trl": "0.27.0"}, "non_reentrant"),
+        ({"trainer": True}, {"transformers": "4.57.6", "trl": "0.27.0"}, None),
+        ({"trainer": True, "framework": "axolotl"}, {"transformers": "5.0.0"}, None),
+        ({"trainer": True, "task": "grpo"}, {"transformers": "4.57.6", "trl": "1.16.0"}, None),
+        ({"trainer": True}, {}, None),
+        ({}, {"transformers": "5.0.0"}, None),
+    ],
+)
+def test_the_kind_of_checkpointing_that_a_job_leaves_open_is_that_of_its_releases(
+    facts: dict[str, object], versions: dict[str, str], kind: str | None
+) -> None:
+    left_open = said_fact("gradient_checkpointing=yes").value
+    assert left_open == OneOf(("reentrant", "non_reentrant"))
+    found = chosen_value("gradient_checkpointing", {**facts, "gradient_checkpointing": left_open}, versions)
+    assert found == (left_open if kind is None else kind)
+    assert chosen_value("gradient_checkpointing", {**facts, "gradient_checkpointing": "none"}, versions) == "none"

@@ -489,6 +489,7 @@ def test_openrlhf_writes_deepspeeds_configuration_by_its_options(tmp_path: Path)
         "zero_init": True,
         "model_name": "meta-llama/Llama-3-70b",
         "world_size": 32,
+        "lora_rank": 0,
     }
     more = "deepspeed --module openrlhf.cli.train_sft --max_norm 0.5 --gradient_checkpointing "
     assert stated(facts_of_line(more + "--gradient_checkpointing_use_reentrant", tmp_path)[0]) == {
@@ -500,7 +501,33 @@ def test_openrlhf_writes_deepspeeds_configuration_by_its_options(tmp_path: Path)
         "optimizer": "passed",
         "gradient_clipping": 0.5,
         "gradient_checkpointing": "reentrant",
+        "zero_stage": 2,
+        "lora_rank": 0,
+        "offload_optimizer": False,
+        "hpz_partition_size": None,
     }
+
+
+def test_openrlhf_s_later_options_are_in_groups(tmp_path: Path) -> None:
+    line = (
+        "python3 -m openrlhf.cli.train_ppo_ray --actor.num_nodes 1 --actor.num_gpus_per_node 8 --ds.zero_stage 3 "
+        "--ds.param_dtype bf16 --actor.model_name_or_path meta-llama/Llama-3-8b --reward.model_name_or_path x/y "
+        "--train.batch_size 128 --train.micro_batch_size 2 --ds.lora.rank 64 --ckpt.load_enable "
+        "--actor.gradient_checkpointing_enable --ds.adam_offload"
+    )
+    read = facts_of_line(line, tmp_path)[0]
+    found = stated(read)
+    assert found["model_name"] == "meta-llama/Llama-3-8b"
+    assert (found["zero_stage"], found["lora_rank"], found["world_size"], found["dtype"]) == (3, 64, 8, "bf16")
+    assert (found["resume"], found["offload_optimizer"], found["gradient_checkpointing"]) == (
+        True,
+        True,
+        "non_reentrant",
+    )
+    assert merged_facts(read)[0]["gradient_accumulation_steps"].value == 8
+    assert next(one.source for one in read if one.name == "zero_stage") == "--program: --ds.zero_stage"
+    assert "micro_batches_per_step" not in stated(facts_of_line(f"{line} --train.dynamic_batch_enable", tmp_path)[0])
+    assert stated(facts_of_line("deepspeed --module openrlhf.cli.train_sft --ds.zpg 1", tmp_path)[0])["dtype"] == "bf16"
 
 
 @pytest.mark.parametrize(

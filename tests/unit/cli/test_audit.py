@@ -567,3 +567,14 @@ def test_settings_beside_pasted_packages_are_facts_that_give_way_to_files(say: S
     assert said.return_value == 1
     assert "gradient accumulation above 1 (stdin: deepspeed_config.gradient_accumulation_steps)" in said.stdout
     assert say("--config", "ds.json", pins=pasted, advisories=[QUARTER]).return_value == 0
+
+
+def test_the_command_that_measures_has_the_package_that_the_line_starts(say: Say, tmp_path: Path) -> None:
+    pins = "deepspeed==0.16.8\ntorch==2.9.1\naxolotl==0.8.0\n"
+    line = "accelerate launch -m axolotl.cli.train ax.yml"
+    said = say("--program", line, "--to", "0.19.9", pins=pins, advisories=[QUARTER])
+    measured = "--torch 2.9.1 --with axolotl=0.8.0 --baseline 0.16.8"
+    assert f"{measured} --program '{line}'\n" in said.stdout
+    (tmp_path / "ax.yml").write_text("base_model: meta-llama/Llama-3.1-8B\nadapter: lora\n")
+    said = say("--config", "ax.yml", "--to", "0.19.9", pins=pins, advisories=[QUARTER])
+    assert f"{measured} --program 'axolotl train ax.yml'\n" in said.stdout

@@ -134,11 +134,25 @@ def test_what_libraries_look_for_is_needed_only_if_the_project_requires_it(folde
 
 @pytest.mark.parametrize(
     ("line", "package"),
-    [("trl sft --model x", "trl"), ("litgpt finetune x", "litgpt"), ("llamafactory-cli train x.yaml", "llamafactory")],
+    [
+        ("trl sft --model x", "trl"),
+        ("litgpt finetune x", "litgpt"),
+        ("llamafactory-cli train x.yaml", "llamafactory"),
+        ("axolotl train x.yml", "axolotl"),
+        ("swift sft --model x", "ms-swift"),
+        ("deepspeed --module openrlhf.cli.train_sft --bf16", "openrlhf"),
+        ("accelerate launch -m axolotl.cli.train x.yml", "axolotl"),
+    ],
 )
-def test_the_package_of_a_command_is_needed(tmp_path: Path, line: str, package: str) -> None:
+def test_the_package_of_a_command_or_of_a_module_is_needed(tmp_path: Path, line: str, package: str) -> None:
     assert [*needs(tmp_path, line).packages] == [package]
     assert needs(tmp_path, line, f"{package}==1.0").packages == {}
+
+
+def test_a_module_of_the_folder_is_of_no_package(tmp_path: Path) -> None:
+    (tmp_path / "openrlhf").mkdir()
+    (tmp_path / "openrlhf" / "train.py").write_text("")
+    assert needs(tmp_path, "deepspeed --module openrlhf.train").packages == {}
 
 
 def test_a_command_of_the_project_imports_what_its_entry_does(folder: Path) -> None:

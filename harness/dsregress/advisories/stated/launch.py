@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,17 @@ def facts_of_file(file: str, folder: Path, absent: list[str] | None = None) -> l
     if trainer_options.is_of_llamafactory(document) or trainer_options.is_of_axolotl(document):
         facts.append(document.usual("deepspeed_option", False, "deepspeed"))  # a line names this file instead
     return facts
+
+
+def line_of_settings(files: Iterable[str]) -> str:
+    """Return the line that trains by the first of these files that has all settings of a framework; empty if none has.
+    Raise UsageError."""
+    for file in files:
+        document = read_document(file)
+        is_of_axolotl = trainer_options.is_of_axolotl(document)
+        if is_of_axolotl or trainer_options.is_of_llamafactory(document):
+            return f"{'axolotl' if is_of_axolotl else 'llamafactory-cli'} train {shlex.quote(file)}"
+    return ""
 
 
 def misspelt_keys(file: str, folder: Path) -> list[tuple[str, str]]:

@@ -9,7 +9,7 @@ import msgspec
 
 from dsregress.advisories.advisory import Advisory, AdvisoryKind, FactCondition, Remedy, Ruling
 from dsregress.advisories.effects import decides, ends_the_job, is_cost, is_grave
-from dsregress.advisories.job_facts import COMMON_FACTS, CONSEQUENCES, FACTS, STAND_INS, USUAL, OneOf
+from dsregress.advisories.job_facts import CHOSEN, COMMON_FACTS, CONSEQUENCES, FACTS, STAND_INS, USUAL, OneOf
 from dsregress.advisories.matching import FRAMEWORKS, condition_text, known_packages
 from dsregress.advisories.oldest_run import oldest_run
 from dsregress.advisories.remedy_choice import is_another_job
@@ -38,6 +38,7 @@ def audit_data(advisories: Sequence[Advisory]) -> dict[str, Any]:
             for one in CONSEQUENCES
         ],
         "stand_ins": msgspec.to_builtins(STAND_INS),
+        "chosen": msgspec.to_builtins(CHOSEN),
         "usual": msgspec.to_builtins(USUAL),
         "common": COMMON_FACTS,
         "frameworks": FRAMEWORKS,

@@ -102,6 +102,13 @@ globalThis.dsregressAudit = (() => {
     if (!found || !isNumber(value)) return value;
     return (found.absent || []).includes(value) ? null : value > 0 ? found.positive : value;
   };
+  const chosenValue = (data, fact, job) => {
+    const [value, chosen] = [job.facts[fact], data.chosen[fact]];
+    if (!chosen || value === null || typeof value !== "object" || [...value.one_of].sort().join() !== [...chosen.among].sort().join()) return value;
+    const isOf = ({ facts, packages }) => Object.entries(facts).every(([name, values]) => values.includes(job.facts[name])) &&
+      Object.entries(packages).every(([name, limits]) => name in job.versions && limits.split(",").every((limit) => isIn(job.versions[name], limit)));
+    return chosen.by.find(isOf)?.value ?? value;
+  };
   const withConsequences = (data, facts) => {
     const found = { ...facts };
     for (let before = -1; before < Object.keys(found).length; ) {
@@ -168,7 +175,7 @@ globalThis.dsregressAudit = (() => {
   const factPart = (data, condition, job) => {
     const own = part();
     if (!(condition.fact in job.facts)) return { ...own, open: [condition] };
-    const answers = valuesOf(job.facts[condition.fact]).map((value) => [value, shows(data, condition, value)]);
+    const answers = valuesOf(chosenValue(data, condition.fact, job)).map((value) => [value, shows(data, condition, value)]);
     if (!answers.some(([, answer]) => answer === true)) {
       const notRun = answers.filter(([, answer]) => answer === null).map(([value]) => value);
       own.isRemote = notRun.length > 0;
@@ -274,6 +281,17 @@ globalThis.dsregressAudit = (() => {
     const sound = found.some((each) => each.brought < 3) ? found.filter((each) => each.brought < 3) : found;
     return [...sound.filter((each) => each.brought < 2), ...sound.filter((each) => each.brought >= 2)].map((each) => each.best);
   };
+  const alignedConditions = (data, conditions, job) => {
+    const ended = conditions.filter((one) => one.remedies.length);
+    const releases = ended.flatMap((one) => one.remedies).filter((one) => one.version);
+    for (const name of ended.length > 1 ? unique(releases.map((one) => one.package)) : []) {
+      if (!ended.every((one) => one.remedies.some((each) => each.package === name && each.version))) continue;
+      const newest = releases.filter((one) => one.package === name).reduce((a, b) => (compared(b.version, a.version) > 0 ? b : a));
+      if (!ended.every((one) => isEnding(data, one.matched.advisory, job, newest))) continue;
+      for (const one of ended) one.remedies = one.remedies.map((each) => (each.package === name ? newest : each));
+    }
+    return conditions;
+  };
   const knownVersions = (advisories, name) => {
     const ranges = advisories.flatMap((one) => one.ranges).filter((one) => one.package === name);
     return unique(ranges.flatMap((one) => [...one.affected, ...one.unaffected])).sort(compared);
@@ -312,7 +330,7 @@ globalThis.dsregressAudit = (() => {
     const isUsual = (condition) => {
       const usual = data.usual[condition.fact];
       if (!usual || !usual.beside.every((name) => name in job.versions) || usual.unless.some((name) => name in job.versions)) return false;
-      const values = condition.fact in job.facts ? usual.values.filter((value) => valuesOf(job.facts[condition.fact]).includes(value)) : usual.values;
+      const values = condition.fact in job.facts ? usual.values.filter((value) => valuesOf(chosenValue(data, condition.fact, job)).includes(value)) : usual.values;
       return values.length > 0 && values.every((value) => shows(data, condition, value) === true);
     };
     return one.match === "depends" && !one.packages.length && one.advisory.decides && one.advisory.is_grave && one.open.every(isUsual);
@@ -463,7 +481,9 @@ globalThis.dsregressAudit = (() => {
     return texts.length ? listing(texts, 2) : "the same releases";
   };
   const settingsOf = (conditions, where = " (below)") => {
-    const settings = unique(conditions.filter((one) => one.remedies.length).map((one) => joined(one.remedies.slice(0, 3).map((each) => each.request.split(";")[0]), "or")));
+    const ended = conditions.map((one) => one.remedies).filter((one) => one.length);
+    const whole = ended.length > 1 && ended[0].find((each) => ended.every((one) => one.some((other) => isSame(each, other))));
+    const settings = unique((whole ? [[whole]] : ended).map((one) => joined(one.slice(0, 3).map((each) => each.request.split(";")[0]), "or")));
     const leaks = conditions.filter((one) => !one.remedies.length).length;
     return [...settings, ...(leaks ? [`have the memory for ${plural(leaks, "leak")}${where}`] : [])].join(" and ");
   };
@@ -570,7 +590,7 @@ globalThis.dsregressAudit = (() => {
     const now = changed(data, old, versions);
     const before = matchAll(data, old);
     const answer = judged(data, old, now, before);
-    const chosen = (conditions, job) => conditions.map((one) => ({ ...one, remedies: chosenRemedies(data, one.matched, job, one.remedies) }));
+    const chosen = (conditions, job) => alignedConditions(data, conditions.map((one) => ({ ...one, remedies: chosenRemedies(data, one.matched, job, one.remedies) })), job);
     answer.conditions = chosen(answer.conditions, now);
     [answer.instead, answer.insteadConditions] = answer.verdict === "no" || answer.usual.length ? insteadOf(data, old, now, answer, before) : [{}, []];
     const isRuledOut = answer.verdict === "no" || answer.usual.length > 0;
