@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
+import difflib
 import fnmatch
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from skeletons.known_models import known_models
 from skeletons.table_files import read_table
@@ -74,6 +75,30 @@ def known_model_of_folder(name: str) -> str | None:
         if of_model.strip("*") and fnmatch.fnmatchcase(short, of_model):
             return known_model_name(f"{organisation}/{short}")
     return None
+
+
+def nearest_known_name(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name most like one that is not known, of the same family: both begin with the same letters; None if
+    none is like it."""
+    short = name.lower().rpartition("/")[2]
+    family = re.match(r"[a-z]+", short)
+    relatives: dict[str, str] = {}
+    for one in known:
+        own = one.lower().rpartition("/")[2]
+        if family and re.match(rf"{family[0]}(?![a-z])", own):
+            relatives.setdefault(own, one)
+    like = difflib.get_close_matches(short, relatives, n=5, cutoff=0.5)
+    if not like:
+        return None
+    likeness = {own: round(difflib.SequenceMatcher(None, short, own).ratio(), 2) for own in like}
+    alike = (own for own in like if likeness[own] == max(likeness.values()))
+    return relatives[min(alike, key=lambda own: abs(_billions(own) - _billions(short)))]
+
+
+def _billions(short: str) -> float:
+    """Return the size that a name states, in billions; 0 without one."""
+    stated = re.search(r"(\d+(?:\.\d+)?)b(?![a-z])", short)
+    return float(stated[1]) if stated else 0.0
 
 
 @functools.cache

@@ -163,6 +163,21 @@ def test_a_model_that_is_called_after_another_can_pad_its_batches(name: str, pad
     assert family.pad == pads
 
 
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [
+        ("Qwen/Qwen3-7B-Base", "Qwen/Qwen3-8B-Base"),
+        ("meta-llama/Llama-3.2-4B", "meta-llama/Llama-3.2-3B"),
+        ("google/siglip2-large-patch14-384", "google/siglip2-large-patch16-384"),
+        ("nobody/nothing", None),
+        ("nobody/llamantis-7b", None),  # another word
+        ("4-letters", None),
+    ],
+)
+def test_the_nearest_known_model_is_of_the_same_family(name: str, nearest: str | None) -> None:
+    assert hub_names.nearest_known_name(name, known_models()) == nearest
+
+
 def test_every_fine_tuned_model_names_a_known_one() -> None:
     assert set(hub_names.fine_tuned().values()) <= set(known_models())
 

@@ -29,8 +29,9 @@ from dsregress.programs.substitutes.unread_weights import unread_weights
 from dsregress.programs.substitutes.unwritten_weights import unwritten_weights
 from dsregress.programs.world import offline
 from dsregress.programs.world.resource_errors import NotHere
-from skeletons.hub_names import is_called_after_another, known_model_name
-from skeletons.pipelines import known_pipeline_name
+from skeletons.hub_names import is_called_after_another, known_model_name, nearest_known_name
+from skeletons.known_models import known_models
+from skeletons.pipelines import known_pipeline_name, known_pipelines
 from vgpu.error_chain import behind
 from vgpu.replacing import Patches
 
@@ -87,10 +88,7 @@ class LocalWeights:
                 own = name if is_called_after_another(name) else known
                 self._folders[key] = self.skeletons.of(own, own)
             else:
-                raise NotHere(
-                    f"{name} is not here, and no known model",
-                    "make it, `skeleton CONFIG --out DIR`, and name DIR",
-                )
+                raise NotHere(f"{name} is not here, and no known model", _made_known(name))
         return self._folders[key]
 
     def of_file(self, name: str, file: str, cache: object = None) -> Path | str | None:
@@ -120,6 +118,15 @@ class LocalWeights:
         if Path(given).resolve().is_relative_to(self.skeletons.folder.resolve()) or not tiny_models.is_larger(given):
             return given
         return str(self.skeletons.of(os.path.abspath(given), f"local/{os.path.basename(os.path.abspath(given))}"))
+
+
+def _made_known(name: str) -> str:
+    """Return the next step for a model that is not known: libraries take a folder of its name, where the program is
+    launched, for the model."""
+    nearest = nearest_known_name(name, [*known_models(), *known_pipelines()])
+    return f"`skeleton CONFIG --out {name}` makes it of its config.json" + (
+        f", or name {nearest}, which is known" if nearest else ""
+    )
 
 
 def _pass_errors_on(patches: Patches) -> None:
