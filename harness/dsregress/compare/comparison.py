@@ -269,19 +269,19 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def why_nothing_goes_on(self) -> str:
         """The reason why no line that was to go on from the files of another one says anything of a release; empty if one
-        does, or there is none."""
-        stacks = {
-            (stack, workload)
-            for workload, parameters in self.parameters.items()
-            if str(parameters.get("program", "")).startswith(f"{WRITTEN_BY}=")
-            for stack in self.cells.stacks_of(workload)
-            if stack != self.baseline
-        }
+        does, or there is none. One that fails beside a pass says something."""
         reasons = {(one.stack, one.workload): one.reason for one in self.not_compared if one.what == EVERYTHING}
-        if any(run not in reasons and run[0] not in self.ended.get(run[1], {}) for run in stacks):
-            return ""
-        failed = "no second line runs to its end" if stacks else ""
-        return next((reasons[run] for run in sorted(stacks) if run in reasons), failed)
+        found: list[str] = []
+        for workload, parameters in self.parameters.items():
+            if not str(parameters.get("program", "")).startswith(f"{WRITTEN_BY}="):
+                continue
+            stacks, ended = self.cells.stacks_of(workload), self.ended.get(workload, {})
+            others = [stack for stack in stacks if stack not in ended and stack != self.baseline]
+            if 0 < len(ended) < len(stacks) or any((stack, workload) not in reasons for stack in others):
+                return ""
+            found += [reasons[stack, workload] for stack in others]
+            found += ["no second line runs to its end"] if ended else []
+        return next(iter(found), "")
 
     @property
     def findings(self) -> tuple[Finding, ...]:

@@ -81,3 +81,8 @@ def test_what_a_module_has_computed_and_what_is_digested_are_no_values() -> None
     assert fed(computed).values == {}
     assert fed(**named).values == {"labels": [[1.0, 1.0], [0.0, 0.0]], "pixel_values": [[-1.0, -1.0]] * 2}
     assert fed(torch.ones(2, 4, device="meta"), contents=False).values == {}
+
+
+def test_what_a_loss_is_divided_by_is_no_data() -> None:
+    values = fed(input_ids=IDS, num_items_in_batch=torch.tensor(12), weight=torch.ones(2)).values
+    assert list(values) == ["weight"]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from dsregress.compare import Comparison, Thresholds, compare, exit_code
-from dsregress.model import Cell, Result
+from dsregress.model import Cell, Failed, Result
 from dsregress.probe.border.wire import Numerics, RunRecord
 from dsregress.report.context import report_context
 from dsregress.report.report_view import report_view
@@ -125,3 +126,21 @@ def test_a_second_line_that_resumes_or_may_is_compared(known: bool | None) -> No
 def test_what_differs_between_lines_that_both_begin_anew_is_no_finding_of_resuming() -> None:
     assert both_lines(False, False, more_bytes=256 * MIB).findings == ()
     assert both_lines(True, False, more_bytes=256 * MIB).findings != ()
+
+
+CRASH = Failed("load", "KeyError: 'epoch'", "KeyError: 'epoch'")
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "is_said"), [((CRASH, CRASH), True), ((None, CRASH), False), ((CRASH, None), False)]
+)
+def test_second_lines_that_all_fail_compare_nothing_and_one_beside_a_pass_says_something(
+    outcomes: tuple[Failed | None, Failed | None], *, is_said: bool
+) -> None:
+    first = [going_on(version, None) for version in ("0.21.1", "0.21.2")]
+    second = [
+        one if failed is None else msgspec.structs.replace(one, outcome=failed, record=None)
+        for version, failed in zip(("0.21.1", "0.21.2"), outcomes, strict=True)
+        for one in [going_on(version, True, wrote="0.21.1")]
+    ]
+    assert bool(judged(*first, *second).why_nothing_goes_on) is is_said

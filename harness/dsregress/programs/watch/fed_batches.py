@@ -132,13 +132,14 @@ def _named_tensors(args: Sequence[object], kwargs: Mapping[str, object]) -> Iter
 
 
 def _values(named: Mapping[str, torch.Tensor], known: Collection[str]) -> dict[str, list[list[float]]]:
-    """Return two means of each of the first rows of tensors, by argument. Those are left out whose ids are ``known``, and
-    those that a module has computed, which follow from its training."""
+    """Return two means of each of the first rows of tensors, by argument. Those are left out whose ids are ``known``, those
+    that a module has computed, which follow from its training, and those without rows: what a trainer divides a loss by is
+    no data."""
     given = {name: one.detach() for name, one in named.items() if not (one.requires_grad or one.is_complex())}
     return {
-        name: [_means(row) for row in (one if one.dim() else one[None])[:_MOST_ROWS]]
+        name: [_means(row) for row in one[:_MOST_ROWS]]
         for name, one in given.items()
-        if one.layout is torch.strided and one.numel() and not (name in known and one.dim() == 2)
+        if one.layout is torch.strided and one.dim() and one.numel() and not (name in known and one.dim() == 2)
     }
 
 
