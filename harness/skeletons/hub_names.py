@@ -22,6 +22,11 @@ _SIZED = re.compile(
     r"\d(?:\.\d+)?[bm](?=$|[-_.])|[-_](?:tiny|small|base|medium|large|xl|xxl)(?=$|[-_.])|^gpt2|large-v\d"
 )
 
+#: A model's name says how many billions of parameters it has.
+_BILLIONS = re.compile(r"(\d+(?:\.\d+)?)b(?![a-z])")
+
+_LEAST_LIKENESS = 0.6
+
 
 def known_model_name(name: str) -> str | None:
     """Return the known model that a name means: itself, or the one that it mirrors or was fine-tuned from; None if there is
@@ -87,17 +92,22 @@ def nearest_known_name(name: str, known: Iterable[str]) -> str | None:
         own = one.lower().rpartition("/")[2]
         if family and re.match(rf"{family[0]}(?![a-z])", own):
             relatives.setdefault(own, one)
-    like = difflib.get_close_matches(short, relatives, n=5, cutoff=0.5)
-    if not like:
+    likeness = {own: _likeness(short, own) for own in relatives}
+    best = max(likeness.values(), default=0.0)
+    if best < _LEAST_LIKENESS:
         return None
-    likeness = {own: round(difflib.SequenceMatcher(None, short, own).ratio(), 2) for own in like}
-    alike = (own for own in like if likeness[own] == max(likeness.values()))
+    alike = (own for own in relatives if likeness[own] == best)
     return relatives[min(alike, key=lambda own: abs(_billions(own) - _billions(short)))]
+
+
+def _likeness(one: str, other: str) -> float:
+    """Return how alike two names are without the sizes that they state, from 0 to 1."""
+    return difflib.SequenceMatcher(None, _BILLIONS.sub("", one), _BILLIONS.sub("", other)).ratio()
 
 
 def _billions(short: str) -> float:
     """Return the size that a name states, in billions; 0 without one."""
-    stated = re.search(r"(\d+(?:\.\d+)?)b(?![a-z])", short)
+    stated = _BILLIONS.search(short)
     return float(stated[1]) if stated else 0.0
 
 

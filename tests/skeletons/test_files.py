@@ -169,6 +169,7 @@ def test_a_model_that_is_called_after_another_can_pad_its_batches(name: str, pad
         ("Qwen/Qwen3-7B-Base", "Qwen/Qwen3-8B-Base"),
         ("meta-llama/Llama-3.2-4B", "meta-llama/Llama-3.2-3B"),
         ("google/siglip2-large-patch14-384", "google/siglip2-large-patch16-384"),
+        ("google/gemma-5-9b-it", "google/gemma-2-9b-it"),
         ("nobody/nothing", None),
         ("nobody/llamantis-7b", None),  # another word
         ("4-letters", None),
