@@ -163,3 +163,12 @@ def test_a_data_set_that_cannot_be_read_is_not_replaced_by_made_up_rows(
     with synthetic_data(True) as made, pytest.raises(FileNotFoundError, match="any data file"):
         getattr(datasets, name)("train.arrow")
     assert made.names == []
+
+
+def test_rows_that_the_code_chooses_by_a_text_are_among_them() -> None:
+    with synthetic_data(True):
+        rows = datasets.load_dataset("meta-math/MetaMathQA", split="train")
+    kept = [row for row in rows if "GSM" in row["type"]]
+    other = rows.filter(lambda row: row["original_question"] in ("of algebra", "of numbers"))
+    assert 0 < len(kept) < len(rows)
+    assert set(other["original_question"]) == {"of algebra", "of numbers"}

@@ -15,10 +15,17 @@ import dataclasses
 import functools
 import os
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dsregress.programs.substitutes import known_datasets, more_columns, synthetic_files, synthetic_rows
+from dsregress.programs.substitutes import (
+    compared_columns,
+    known_datasets,
+    more_columns,
+    synthetic_files,
+    synthetic_rows,
+)
 from dsregress.programs.world.process_pools import processor_count
 from dsregress.programs.world.resource_errors import NotHere, is_absence
 from vgpu.replacing import Patches
@@ -128,7 +135,8 @@ def _one(
         if name not in parts:
             is_guessed = schema is known_datasets.ANY
             makers = more_columns.guessed_columns() if is_guessed else synthetic_rows.column_makers(schema.columns)
-            made = datasets.Dataset.from_dict(synthetic_rows.make_table("", title, name, more=makers))
+            table = synthetic_rows.make_table("", title, name, more=makers)
+            made = datasets.Dataset.from_dict(compared_columns.with_compared_values(table, sys._getframe()))
             parts[name] = _with_types(made, makers)
         rows = len(parts[name])
         try:
