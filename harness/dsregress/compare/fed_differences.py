@@ -2,7 +2,8 @@
 
 The same script and data set feed the same, unless a release tokenizes, cuts, packs or masks otherwise: a finding, which is
 told as what it is. A release may also only shuffle otherwise. Then the rows are other ones, and nothing is worse, but losses
-and gradient norms cannot be compared: where data differ, they differ.
+and gradient norms cannot be compared: where data differ, they differ. A program that goes on from a checkpoint is another
+case: of two releases that read the same one, but one can go on with the rows that are next.
 """
 
 from __future__ import annotations
@@ -53,21 +54,22 @@ def judge_feed(pair: Pair) -> FedJudgement:
     apart = [(feeds, differing) for feeds in beside if (differing := _differing(*feeds))]
     if not apart:
         return FedJudgement()
-    generates = pair.own.generates
+    generates, goes_on = pair.own.generates, pair.result.cell.loads_kept_files
     (own, base), differing = apart[0]
     since = differing[0][0].step
     found = FedJudgement("", sum(len(batches) for _, batches in apart), own.rank, since)
     if own.even_rows and base.even_rows and own.even_rows != base.even_rows:
         return found._replace(sentence=_other_rows(own.even_rows, base.even_rows), is_worse=True)
     if any(_is_drawn_otherwise(own, base) for own, base in beside):
-        return found._replace(sentence=_other_order(own, base, since), is_worse=own.repeats and not base.repeats)
+        is_worse = goes_on or (own.repeats and not base.repeats)
+        return found._replace(sentence=_other_order(own, base, since), is_worse=is_worse)
     own_ids, base_ids = (ids_of(side) for side in zip(*beside, strict=True))
     is_reordered = any(mine.ids != its.ids for mine, its in _beside(differing))
     argument = next((name for mine, its in differing if (name := apart_in(mine, its))), "")
     has_same_ids = all(own.ids == base.ids and own.labels == base.labels for own, base in _beside(differing))
     by_value = bool(argument) and has_same_ids and are_reordered(*zip(*beside, strict=True))
     if (own_ids == base_ids and all(own_ids) and is_reordered) or by_value:
-        return found._replace(sentence=_reordered(since))
+        return found._replace(sentence=_reordered(since), is_worse=goes_on)
     if (again := _fed_again(own, base, since)) is not None and not generates:
         return found._replace(sentence=again, is_worse=True)
     sentence = _other_tokens(differing)

@@ -231,3 +231,16 @@ def test_other_rows_in_each_micro_batch_are_told_before_their_order() -> None:
     halves = [replace(batch, rows=1, first_rows=batch.first_rows[:1]) for batch in batches(DATA)]
     base, own = run(halves, order=(0, 2, 4)), run(batches(DATA), order=(0, 1, 2, 3, 4, 5))
     assert said(base, own) == [("regression", "micro-batches have 2 rows, had 1")]
+
+
+def test_of_two_releases_that_go_on_from_one_checkpoint_only_one_goes_on_with_the_next_rows() -> None:
+    order = [3, 1, 0, 2, 5, 4]
+    results = (
+        result(run=run(batches(DATA), order=order)),
+        result("0.16.4", run=run(batches(DATA[::-1]), order=order[::-1])),
+    )
+    for one in results:
+        one.cell.parameters["program"] = "CHECKPOINT_OF=deepspeed-0.15.0 python train.py --resume"
+    (found,) = compare(results, synthetic.stack("0.15.0").id, Thresholds(), lambda _: None).findings
+    assert found.kind == "regression"
+    assert str(found.sentence).startswith("other rows of the data set from step 1 on")
