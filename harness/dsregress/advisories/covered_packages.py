@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dsregress.advisories.advisory import Advisory
 from dsregress.advisories.matching import KnownJob, Match, known_versions, match_facts, parsed
 from dsregress.versions.declared_requirements import committed_releases
+from dsregress.versions.yanked import yanked_releases
 
 
 def coverage(advisories: Sequence[Advisory], job: KnownJob, package: str) -> Match:
@@ -29,7 +30,7 @@ def unlisted_releases(
     """Yield ``deepspeed 0.16.80`` for each final release of the packages that is not among those that are known, published
     or run, be it newer than all of them or between them. Those beside it say nothing of it."""
     for name in packages:
-        listed = {parsed(one) for one in committed_releases(name)}
+        listed = {parsed(one) for one in (*committed_releases(name), *yanked_releases().get(name, ()))}
         release = parsed(versions[name])
         if not listed or release.is_prerelease or release < min(listed) or parsed(release.base_version) in listed:
             continue

@@ -103,7 +103,8 @@ def judge_upgrade(
 ) -> UpgradeAnswer:
     """Return the verdict on going from a job to the same one with other releases. What packages that change ``together``
     require of each other is left to the verdict on all of them."""
-    before, after = (match_advisories(advisories, job) for job in (old, new))
+    after = match_advisories(advisories, new)
+    before = _without(match_advisories(advisories, old), new.versions.keys() - old.versions.keys())
     answer = _judged(advisories, old, new, before, after, together)
     is_ruled_out = answer.verdict is Verdict.NO or bool(answer.usual)
     instead, conditions = _instead(advisories, old, new, answer, before) if is_ruled_out else ({}, ())
@@ -134,12 +135,17 @@ def judge_release(advisories: Sequence[Advisory], job: KnownJob, package: str) -
     others = {name: version for name, version in job.versions.items() if name != package}
     old = msgspec.structs.replace(job, versions=others)
     matched = match_advisories(advisories, job)
-    without = [
-        Matched(advisory=one.advisory, match=Match.FREE) if package in one.advisory.packages else one for one in matched
-    ]
-    answer = _advised(advisories, job, _judged(advisories, old, job, without, matched))
+    answer = _advised(advisories, job, _judged(advisories, old, job, _without(matched, (package,)), matched))
     ending = ending_without_faults(advisories, answer.conflicts, job, job)
     return msgspec.structs.replace(answer, ending=ending)
+
+
+def _without(matched: Iterable[Matched], packages: Collection[str]) -> list[Matched]:
+    """Return the answers for a job that has none of these packages: what their releases decide is new beside it."""
+    return [
+        one if {*packages}.isdisjoint(one.advisory.packages) else Matched(advisory=one.advisory, match=Match.FREE)
+        for one in matched
+    ]
 
 
 def _advised(advisories: Sequence[Advisory], job: KnownJob, answer: UpgradeAnswer) -> UpgradeAnswer:

@@ -246,7 +246,12 @@ def _target_versions(targets: Sequence[str], found: FoundPackages) -> dict[str, 
             raise UsageError(f"two releases of {package}", where="--to", hint="ask for one upgrade at a time")
         named.add(package)
         wanted[package] = _release(package, spec if equals else text)
-    if not wanted.keys() & found.versions.keys():
+    for name in wanted.keys() & found.ranges.keys():
+        print_note(
+            f"{name} is not pinned in {found.where}, so that what the upgrade ends is not known: "
+            f"`pip freeze | grep -i {name}=` in its environment prints the pin"
+        )
+    if not wanted.keys() & (found.versions.keys() | found.ranges.keys()):
         what = f"{found.where} does not pin {', '.join(sorted(wanted)) or 'any package of it'}"
         raise UsageError(what, where="--to", hint=f"it pins {', '.join(sorted(found.known & found.versions.keys()))}")
     return wanted

@@ -194,7 +194,7 @@ def _package_of_job(advisories: Sequence[Advisory], job: StatedJob, package: str
         return several[0] if several else package
     unused = job.facts.get(package)
     is_unused = unused is not None and unused.value is False
-    if package in job.versions and not is_unused:
+    if package in {*job.versions, *job.ranges} and not is_unused:
         return package
     faulty = [name for one in audit_job(advisories, job.job).concerned for name in one.advisory.packages]
     candidates = [one for one in (*faulty, "accelerate", *AXES) if one in job.versions and one != package]

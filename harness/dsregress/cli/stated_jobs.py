@@ -36,6 +36,7 @@ from dsregress.versions import installed
 from dsregress.versions.declared_requirements import committed_releases, releases_within
 from dsregress.versions.installed import InstalledPackages
 from dsregress.versions.releases import known_releases, parsed_version
+from dsregress.versions.yanked import yanked_releases
 
 #: Packages whose presence is a fact of its own.
 _OPTIONAL = ("vllm", "pillow", "requests")
@@ -247,7 +248,8 @@ def installed_packages(
     if not mine:
         unknown = [f"{name} ({found.unknown[name]})" for name in sorted(found.known & found.unknown.keys())]
         what = f"does not pin {', '.join(unknown)}" if unknown else f"has none of {', '.join(sorted(found.known))}"
-        hint = "use the output of `pip freeze`" if python is None else "name the environment that trains"
+        hint = "`pip freeze > installed.txt` in its environment prints the pins: give that file"
+        hint = hint if python is None else "name the environment that trains"
         raise NothingMeasured(what, where=found.where, hint=hint)
     for name in sorted(found.known & found.unknown.keys()):
         if found.ranges[name]:
@@ -259,8 +261,12 @@ def installed_packages(
 
 
 def note_unlisted(versions: Mapping[str, str], packages: Collection[str]) -> None:
-    """Say which releases of the packages are not known to be published."""
+    """Say which releases of the packages are not known to be published, or were yanked."""
     for name in sorted(packages & versions.keys()):
+        if (reason := yanked_releases().get(name, {}).get(versions[name])) is not None:
+            because = f" ({reason})" if reason else ""
+            newer = next((one for one in committed_releases(name) if parsed(one) > parsed(versions[name])), "")
+            print_note(f"{name} {versions[name]} was yanked by its publisher{because}; the next release is {newer}")
         for release in unlisted_releases(read_advisories(), versions, [name]):
             newest = committed_releases(name)[-1]
             newer = f"newer than all that are known here, up to {newest}"

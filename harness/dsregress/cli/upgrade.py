@@ -299,7 +299,8 @@ def _goals(wanted: Sequence[str], under_test: str, found: InstalledPackages, sou
         check_named_release(text, mine)
         package = str(canonicalize_name(name)) if equals else under_test
         if package not in mine:
-            raise UsageError(f"{source} has no release of {package}", where="--to", hint=f"it pins {', '.join(mine)}")
+            hint = f"it pins {', '.join(mine)}; `pip freeze > installed.txt` prints the pins of an environment"
+            raise UsageError(f"{source} has no release of {package}", where="--to", hint=hint)
         goal = version if equals else name
         if specs.get(package, LATEST) not in (LATEST, goal):
             what = f"two releases of {package}: {specs[package]} and {goal}"

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from dsregress.advisories.advisory import Advisory, AdvisoryKind, Remedy, Ruling
-from dsregress.cli import audit, cli, ignored_advisories
+from dsregress.cli import audit, cli, ignored_advisories, stated_jobs
 from dsregress.config.audit import IgnoredAdvisory
 from dsregress.errors import NothingMeasured, UsageError
 from tests.builders.advisories import advisory
@@ -281,7 +281,7 @@ def test_an_ignored_advisory_needs_a_reason(say: Say, tmp_path: Path) -> None:
 
 
 def test_packages_that_no_advisory_knows_are_no_pass(say: Say) -> None:
-    with pytest.raises(NothingMeasured, match="stdin: has none of deepspeed, torch; use the output of `pip freeze`"):
+    with pytest.raises(NothingMeasured, match="stdin: has none of deepspeed, torch; `pip freeze > installed.txt`"):
         say(pins="numpy==2.0.0\n")
     with pytest.raises(NothingMeasured, match=r"stdin: does not pin deepspeed \(not pinned\); use the output"):
         say(pins="deepspeed>=0.16\n")
@@ -578,3 +578,24 @@ def test_the_command_that_measures_has_the_package_that_the_line_starts(say: Say
     (tmp_path / "ax.yml").write_text("base_model: meta-llama/Llama-3.1-8B\nadapter: lora\n")
     said = say("--config", "ax.yml", "--to", "0.19.9", pins=pins, advisories=[QUARTER])
     assert f"{measured} --program 'axolotl train ax.yml'\n" in said.stdout
+
+
+def test_a_package_that_the_file_does_not_pin_is_answered_for_whatever_is_installed(say: Say) -> None:
+    said = say("--set", "zero_stage=2", "--set", "gradient_accumulation_steps=4", "--to", "0.18.9",
+               pins="torch==2.9.1\ndeepspeed\n", advisories=[QUARTER, CRASH])  # fmt: skip
+    assert said.return_value == 1
+    assert said.stdout.startswith(
+        "deepspeed 0.18.9: no: The gradient is too small with accumulation; go to deepspeed 0.19.6\n"
+    )
+    assert (
+        "deepspeed is not pinned in stdin, so that what the upgrade ends is not known: "
+        "`pip freeze | grep -i deepspeed=` in its environment prints the pin\n" in said.stderr
+    )
+
+
+def test_a_yanked_release_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    stated_jobs.note_unlisted({"transformers": "4.57.0"}, ["transformers"])
+    assert capsys.readouterr().err == (
+        "dsregress: transformers 4.57.0 was yanked by its publisher (Error in the setup causing installation issues); "
+        "the next release is 4.57.1\n"
+    )

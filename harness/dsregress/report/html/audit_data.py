@@ -18,6 +18,7 @@ from dsregress.report import urls
 from dsregress.report.advisory_words import remedy_request
 from dsregress.versions.declared_requirements import UNDECLARED, known_requirements
 from dsregress.versions.releases import known_releases
+from dsregress.versions.yanked import yanked_releases
 
 
 def audit_data(advisories: Sequence[Advisory]) -> dict[str, Any]:
@@ -46,6 +47,7 @@ def audit_data(advisories: Sequence[Advisory]) -> dict[str, Any]:
         "axes": AXES,
         "requirements": known_requirements(),
         "oldest_run": oldest_run(),
+        "yanked": {name: [*found] for name, found in yanked_releases().items()},
         "bounds": msgspec.to_builtins(UNDECLARED),
         "releases": {name: known_releases(name) for name in AXES if name not in known_requirements()},
     }

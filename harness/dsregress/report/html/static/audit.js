@@ -304,7 +304,7 @@ globalThis.dsregressAudit = (() => {
     const listed = releasesOf(data, name);
     const release = versions[name].replace(/^v/, "").split("+")[0].replace(/\.post\d+$/, "");
     return listed.length && /^\d+(\.\d+)*$/.test(release) && compared(release, listed[0]) >= 0 &&
-      !listed.some((one) => compared(one, release) === 0) &&
+      ![...listed, ...(data.yanked[name] || [])].some((one) => compared(one, release) === 0) &&
       !knownVersions(data.advisories, name).some((one) => compared(one, versions[name]) === 0);
   }).map((name) => `${name} ${versions[name]}`);
   const olderThanRun = (data, versions) => {
@@ -588,7 +588,9 @@ globalThis.dsregressAudit = (() => {
   const upgrade = (data, stated, versions) => {
     const old = { versions: stated.versions, facts: withConsequences(data, stated.facts) };
     const now = changed(data, old, versions);
-    const before = matchAll(data, old);
+    const added = Object.keys(now.versions).filter((name) => !(name in old.versions));
+    const isOfAdded = (one) => packagesOf(one.advisory).some((name) => added.includes(name));
+    const before = matchAll(data, old).map((one) => (isOfAdded(one) ? { ...one, match: "free", open: [], packages: [], notRun: [] } : one));
     const answer = judged(data, old, now, before);
     const chosen = (conditions, job) => alignedConditions(data, conditions.map((one) => ({ ...one, remedies: chosenRemedies(data, one.matched, job, one.remedies) })), job);
     answer.conditions = chosen(answer.conditions, now);
