@@ -21,19 +21,19 @@ def installed_folders(folder: Path) -> list[Path]:
     found: dict[Path, None] = {}
     for project in project_folders(folder):
         for text in install_texts(project):
-            for installed in _installed(text, project):
+            for installed in _folders_in(text, project):
                 found[installed / "src" if (installed / "src").is_dir() else installed] = None
     return [*found]
 
 
-def _installed(text: str, project: Path) -> Iterator[Path]:
+def _folders_in(text: str, project: Path) -> Iterator[Path]:
     at = project
     for changed, words in _STEP.findall(text):
         if changed:
             to = Path(os.path.normpath(at / changed))
             at = to if to.is_dir() and to.is_relative_to(project) else at  # the project's own name, after ``git clone``
         elif words:
-            for word in _words(words):
+            for word in _arguments_in(words):
                 one = Path(os.path.normpath(at / word.partition("[")[0]))
                 if (
                     one != project
@@ -45,7 +45,7 @@ def _installed(text: str, project: Path) -> Iterator[Path]:
             at = project
 
 
-def _words(text: str) -> list[str]:
+def _arguments_in(text: str) -> list[str]:
     try:
         return [word for word in shlex.split(text, comments=True) if not word.startswith("-")]
     except ValueError:

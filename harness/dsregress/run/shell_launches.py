@@ -40,7 +40,11 @@ _TIMEOUT_S = 20
 _LARGEST_TEXT = 1 << 20
 _LOGS = (".log", ".out", ".err", ".pid")
 
-_COMMANDS: dict[str, list[str]] = json.loads(Path(__file__).with_name("shell_commands.json").read_text())
+_TABLES = json.loads(Path(__file__).with_name("shell_commands.json").read_text())
+_COMMANDS: dict[str, list[str]] = _TABLES["commands"]
+
+#: Variables that a machine sets for whoever starts a job on it, by the names that launchers have for them.
+_OF_ONE_NODE: dict[str, str] = _TABLES["one_node_of_eight_cards"]
 
 _RECORDER = "shell_recorder.sh"
 
@@ -54,22 +58,6 @@ _ABSENT_FOLDER = re.compile(r"(?:.*: line \d+: )?((?!/)[^:\s]*/)[^:/\s]*: No suc
 
 #: What bash says of a variable that a line, or a script with ``set -u``, takes as set.
 _UNSET = re.compile(r"(?:^|\s)([A-Za-z_]\w*): unbound variable$")
-
-#: Variables that the machine sets for whoever starts a job on it, by the names that launchers have for them: one node of
-#: eight cards.
-_OF_ONE_NODE = {
-    "NODE_RANK": "0",
-    "MACHINE_RANK": "0",
-    "NNODES": "1",
-    "NUM_NODES": "1",
-    "NUM_MACHINES": "1",
-    "MASTER_ADDR": "localhost",
-    "MASTER_PORT": "29500",
-    "NPROC_PER_NODE": "8",
-    "GPUS_PER_NODE": "8",
-    "NUM_GPUS": "8",
-    "NGPUS": "8",
-}
 
 #: Writes a call of a launcher into a file: the folder, the number of words, the words, the variables.
 _RECORD = """#!{bash}

@@ -16,13 +16,14 @@ from vgpu.stand_ins import asking
 class Placeholder(abc.ABCMeta):
     """A class that stands for a name which has no stand-in."""
 
-    #: The full name, which subclasses inherit.
+    #: The full name, which subclasses inherit, and what else the refusal of a call says.
     stands_for: str
+    reason = ""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        return cls.called(sys._getframe(1), *args, **kwargs)
+        return cls.answer_call(sys._getframe(1), *args, **kwargs)
 
-    def called(cls, frame: FrameType, *args: Any, **kwargs: Any) -> Any:
+    def answer_call(cls, frame: FrameType, *args: Any, **kwargs: Any) -> Any:
         """Return what a call by ``frame`` returns. Raise NoStandInError unless it decorates a function."""
         if len(args) == 1 and not kwargs and isinstance(args[0], FunctionType) and asking.in_a_body(frame):
             return placeholder(f"{cls.stands_for}'s {args[0].__name__}", args[0].__module__)  # it decorates a function
@@ -30,7 +31,7 @@ class Placeholder(abc.ABCMeta):
 
     def refusal(cls) -> NoStandInError:
         """Return the error of a program that uses it."""
-        return NoStandInError(f"{cls.stands_for} has no stand-in")
+        return NoStandInError(f"{cls.stands_for} has no stand-in{cls.reason}")
 
     def __getitem__(cls, item: Any) -> Any:
         """Return itself, as in the annotation ``Output[int]`` and in ``kernel[grid](...)``."""

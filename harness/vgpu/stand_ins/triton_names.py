@@ -5,7 +5,6 @@ from __future__ import annotations
 from types import FrameType
 from typing import Any
 
-from vgpu.no_stand_in import NoStandInError
 from vgpu.stand_ins.placeholders import Placeholder, placeholder
 
 __all__ = ["__getattr__", "constexpr"]
@@ -24,13 +23,12 @@ class constexpr:
 class _Name(Placeholder):
     """The placeholder of one of Triton's names. All are there for a program that asks first, too."""
 
-    def called(cls, frame: FrameType, *args: Any, **kwargs: Any) -> Any:
+    reason = ": only kernels can call it, and none is run in sim"
+
+    def answer_call(cls, frame: FrameType, *args: Any, **kwargs: Any) -> Any:
         if cls.__name__.endswith("_type"):  # of types, as in the annotation ``counts: tl.pointer_type(tl.int64)``
             return cls
-        return super().called(frame, *args, **kwargs)
-
-    def refusal(cls) -> NoStandInError:
-        return NoStandInError(f"{cls.stands_for} has no stand-in: only kernels can call it, and none is run in sim")
+        return super().answer_call(frame, *args, **kwargs)
 
 
 def __getattr__(name: str) -> Any:
