@@ -763,3 +763,11 @@ def test_a_classifier_that_a_trainer_of_transformers_trains_is_a_classification(
     (tmp_path / "train.py").write_text(program)
     facts, _ = facts_of_line("python train.py", tmp_path)
     assert stated(facts).get("task") == task
+
+
+def test_auto_is_a_fact_of_the_size_that_transformers_computes(tmp_path: Path) -> None:
+    keys = {"stage": 3, "stage3_prefetch_bucket_size": "auto", "reduce_bucket_size": "auto"}
+    (tmp_path / "ds.json").write_text(json.dumps({"zero_optimization": keys}))
+    found = stated(facts_of_file("ds.json", tmp_path))
+    assert found["prefetch_bucket_size"] == "auto"
+    assert "reduce_bucket_size" not in found

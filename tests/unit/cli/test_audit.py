@@ -283,7 +283,9 @@ def test_an_ignored_advisory_needs_a_reason(say: Say, tmp_path: Path) -> None:
 def test_packages_that_no_advisory_knows_are_no_pass(say: Say) -> None:
     with pytest.raises(NothingMeasured, match="stdin: has none of deepspeed, torch; `pip freeze > installed.txt`"):
         say(pins="numpy==2.0.0\n")
-    with pytest.raises(NothingMeasured, match=r"stdin: does not pin deepspeed \(not pinned\); use the output"):
+    with pytest.raises(
+        NothingMeasured, match=r"stdin: does not pin deepspeed \(not pinned\); `pip freeze > installed.txt`"
+    ):
         say(pins="deepspeed>=0.16\n")
 
 

@@ -190,6 +190,10 @@ def _schedule(document: Document) -> Iterator[Fact]:
 _OWN = frozenset(("zero_stage", "gradient_clipping", "allgather_bucket_size", "sub_group_size"))
 
 
+#: Sizes that transformers computes in a way of its own where they are "auto" (DSR-2026-0074).
+_TOLD_BY_AUTO = frozenset(("prefetch_bucket_size",))
+
+
 def _setting(factor: Factor, document: Document) -> Fact | None:
     if not factor.key or factor.is_size or factor.name in _OWN:
         return None
@@ -197,7 +201,7 @@ def _setting(factor: Factor, document: Document) -> Fact | None:
     if value is None:
         return document.fact(factor.name, None, factor.key)
     if value == _AUTO:
-        return None
+        return document.fact(factor.name, _AUTO, factor.key) if factor.name in _TOLD_BY_AUTO else None
     if not isinstance(value, (str, int, float)):
         return None
     known: Any = _DTYPES.get(value, as_switch(value)) if isinstance(value, str) else value
