@@ -58,6 +58,12 @@ SOMETIMES_REQUIRED = ("einops", "hjson", "msgpack", "nvidia-ml-py", "psutil", "p
 #: Packages without wheels, whose build needs torch and a compiler for GPUs. A program runs without them, or by stand-ins.
 _BUILT_FOR_A_GPU = {"flash-attn", "causal-conv1d", "mamba-ssm", "grouped-gemm"}
 
+#: uv's words for requirements that exclude each other for an older Python alone, or for want of a release of torch that
+#: has another name as a build.
+_OF_A_PYTHON_OR_BUILD = re.compile(
+    r"python_full_version (?:==|<) '|does not satisfy Python|only supports >=|no versions? of torch"
+)
+
 #: Resolves a file of requirements for a Python into an output file that may hold preferences, with a file of requirements
 #: that hold whatever else is required; None means success.
 Compile = Callable[[Path, Path, str, Path | None], NotInstalled | None]
@@ -110,6 +116,9 @@ def lock_stack(
         if not isinstance(alone, NotInstalled):  # else it is the stack itself that cannot be had
             pins = [*left_out, *(_pin(name, version) for name, version in own.versions.items())]
             resolved = resolve(requirements, base=base, compile=compile, python=stack.python, overrides=pins)
+            if isinstance(resolved, Failed):  # it excludes what the stack's own require
+                pins = [*left_out, *alone]
+                resolved = resolve(requirements, base=base, compile=compile, python=stack.python, overrides=pins)
     if not isinstance(resolved, NotInstalled) and (kernels := _kernels_in(resolved, stack)):
         overrides = [*left_out, *(_pin(name, ABSENT) for name in kernels)]
         resolved = resolve(requirements, base=base, compile=compile, python=stack.python, overrides=overrides)
@@ -143,12 +152,13 @@ def newest_that_fit(
     `locked_releases` knows them without an index.
     """
     requirements = tuple(sorted((*wanted(stack, tools), *(f"{name}{limit}" for name, limit in limits.items()))))
-    overrides = [_pin(name, version) for name, version in stack.versions.items()] if held else []
+    overrides = _held_pins(stack, tools, cache=cache, compile=compile, as_of=as_of) if held else []
     kept = cache / _name_of_newest((*requirements, *overrides), as_of)
     pins = read_pins(kept, requirements)
     if pins is None:
-        # Without the base's pins: to keep those, an old release would be chosen that limits nothing.
-        resolved = resolve(requirements, base="", compile=compile, python=stack.python, overrides=overrides)
+        # Without the base's pins: to keep those, an old release would be chosen that limits nothing. For the stack's own
+        # Python: the lock that is made with what is found begins with an older one where that has it, too.
+        resolved = resolve(requirements, base="", compile=compile, python=stack.python, overrides=overrides, older=())
         if isinstance(resolved, NotInstalled):
             return resolved
         pins = resolved
@@ -156,6 +166,14 @@ def newest_that_fit(
             write_lock(kept, requirements, pins)
     versions = _effective(_locked(stack, pins))
     return {package: versions[canonicalize_name(package)] for package in limits}
+
+
+def _held_pins(stack: Stack, tools: Sequence[str], *, cache: Path, compile: Compile, as_of: str) -> tuple[str, ...]:
+    """Return the pins of all that a stack has; of its own packages alone if it cannot be locked."""
+    locked = lock_stack(stack, cache=cache, compile=compile, tools=tools, as_of=as_of)
+    if isinstance(locked, NotInstalled):
+        return tuple(_pin(name, version) for name, version in stack.versions.items())
+    return locked.requirements
 
 
 def releases_with_extras(
@@ -207,18 +225,24 @@ def _without_added(stack: Stack) -> Stack | None:
 
 
 def resolve(
-    requirements: Sequence[str], *, base: str, compile: Compile, python: str, overrides: Sequence[str] = ()
+    requirements: Sequence[str],
+    *,
+    base: str,
+    compile: Compile,
+    python: str,
+    overrides: Sequence[str] = (),
+    older: Sequence[str] = OLDEST_PYTHONS,
 ) -> tuple[str, ...] | NotInstalled:
     """Return pins for ``requirements``, as near to the pins in ``base`` as they allow. ``overrides`` hold whatever else is
-    required.
+    required. They are for each Python from the first of the ``older`` ones on that they allow, else from ``python`` on.
 
     Undeclared needs of releases are met as far as the requirements allow it (`dsregress.versions.undeclared`).
     """
     lines = tuple(requirements)
-    pins = _resolve(lines, base=base, compile=compile, python=python, overrides=overrides)
+    pins = _resolve(lines, base=base, compile=compile, python=python, overrides=overrides, older=older)
     while not isinstance(pins, NotInstalled) and (more := set(undeclared.broken(pins)) - set(lines)):
         lines = (*lines, *sorted(more))
-        bounded = _resolve(lines, base=base, compile=compile, python=python, overrides=overrides)
+        bounded = _resolve(lines, base=base, compile=compile, python=python, overrides=overrides, older=older)
         if isinstance(bounded, NotInstalled):
             break  # the requirements themselves want it otherwise
         pins = bounded
@@ -226,14 +250,20 @@ def resolve(
 
 
 def _resolve(
-    requirements: Sequence[str], *, base: str, compile: Compile, python: str, overrides: Sequence[str]
+    requirements: Sequence[str],
+    *,
+    base: str,
+    compile: Compile,
+    python: str,
+    overrides: Sequence[str],
+    older: Sequence[str],
 ) -> tuple[str, ...] | NotInstalled:
-    """Resolve for every Python from the oldest of `OLDEST_PYTHONS` on that the stack supports; else from its own Python on;
+    """Resolve for every Python from the first of the ``older`` ones on that the stack supports; else from its own Python on;
     and last with builds of torch allowed, for users whose only torch is such a build."""
     builds = tuple(line.replace("===", "==") for line in requirements)
     failure: NotInstalled | None = None
-    older = [one for one in OLDEST_PYTHONS if Version(one) <= Version(python)]
-    for lines, oldest in (*((requirements, one) for one in dict.fromkeys((*older, python))), (builds, python)):
+    tried = dict.fromkeys((*(one for one in older if Version(one) <= Version(python)), python))
+    for lines, oldest in (*((requirements, one) for one in tried), (builds, python)):
         with scratch_folder() as folder:
             source, output = folder / "stack.in", folder / "stack.txt"
             held = folder / "overrides.txt" if overrides else None
@@ -245,8 +275,16 @@ def _resolve(
             if failed is None:
                 return _pins_in_text(output.read_text(encoding="utf-8"))
         failure = failure or failed
+        if _fails_alike(failed):
+            break
     assert failure is not None
     return failure
+
+
+def _fails_alike(failed: NotInstalled) -> bool:
+    """Return True if uv found requirements that exclude each other, whatever the Python and the build of torch."""
+    text = " ".join(failed.detail.split()) if isinstance(failed, Failed) else ""
+    return "No solution found" in text and not _OF_A_PYTHON_OR_BUILD.search(text)
 
 
 def drift(a: LockedStack, b: LockedStack, axes: Collection[str]) -> tuple[str, ...]:

@@ -181,14 +181,29 @@ def test_the_newest_release_that_goes_with_a_stack_is_found_under_the_name_that_
     requirements, preferences, _ = resolver.asked[0]
     assert (requirements.split(), preferences) == (["Its_Helper", "mine==1.0"], "")
     no = Failed("install", "no solution: mine needs its-helper<1")
-    assert newest_helper(Resolver([no] * 3), tmp_path, "<1") == no
+    assert newest_helper(Resolver([no] * 2), tmp_path, "<1") == no
 
 
 def test_a_stack_may_be_held_whatever_the_newest_require_of_it(tmp_path: Path) -> None:
-    resolver = Resolver(["mine==1.0\nits-helper==2.1\n"])
+    resolver = Resolver(["mine==1.0\nits-own==3.0\n", "mine==1.0\nits-helper==2.1\n"])
     found = locking.newest_that_fit(MINE, {"its-helper": ""}, cache=tmp_path, compile=resolver, tools=(), held=True)
     assert found == {"its-helper": "2.1"}
-    assert resolver.overridden == ["mine==1.0\n"]
+    assert resolver.overridden == ["", "its-own==3.0\nmine==1.0\n"]
+
+
+EXCLUDE = """error: No solution found when resolving dependencies for split (markers: python_full_version >= '3.11')
+  cause: Because all versions of moshi depend on torch>=2.2.0,<2.10 and you require moshi and torch==2.13.0, we can
+         conclude that your requirements are unsatisfiable."""
+OF_OLDER = EXCLUDE.replace("python_full_version >= '3.11'", "python_full_version == '3.10.*'")
+
+
+@pytest.mark.parametrize(
+    ("said", "times"), [(EXCLUDE, 1), (OF_OLDER, 3), (EXCLUDE.replace("all versions", "no version of torch"), 3)]
+)
+def test_requirements_that_exclude_each_other_whatever_the_python_are_resolved_once(said: str, times: int) -> None:
+    resolver = Resolver([Failed("install", "no solution: x", said)] * times)
+    assert isinstance(locking.resolve(["torch===2.13.0"], base="", compile=resolver, python="3.11"), Failed)
+    assert len(resolver.asked) == times
 
 
 def test_what_was_the_newest_today_is_neither_resolved_nor_looked_up_again(tmp_path: Path) -> None:
