@@ -23,6 +23,9 @@ _TINY: dict[str, dict[str, int]] = read_table("tiny_components")
 _TINY_CHANNELS = (32, 64, 64, 64)
 _TINY_TIME = 32
 
+#: Sizes of a transformer's component that equal the width of the part that reads.
+_READS = ("text_dim", "text_embed_dim", "caption_channels")
+
 
 def make_pipeline(name: str, folder: Path, *, shrunk: bool = False, contents: bool = False) -> list[SkeletonFile]:
     """Make ``folder``, or fill it, for a name in `known_pipelines`, and return its files. Raise SkeletonError, OSError or
@@ -109,7 +112,7 @@ def _small(part: Component, pipeline: Pipeline, texts: Mapping[str, Any]) -> dic
         fields["block_out_channels"] = list(_TINY_CHANNELS[: len(part.fields["block_out_channels"])])
     widths = {place: config.hidden_size for place, config in texts.items()}
     pooled = sum(width for place, width in widths.items() if pipeline.components[place].kind.endswith("WithProjection"))
-    if "cross_attention_dim" in fields:
+    if "cross_attention_dim" in fields and "block_out_channels" in fields and widths:
         fields["cross_attention_dim"] = sum(widths.values())
         heads = fields["attention_head_dim"]
         fields["attention_head_dim"] = [2] * len(heads) if isinstance(heads, list) else heads
@@ -118,6 +121,9 @@ def _small(part: Component, pipeline: Pipeline, texts: Mapping[str, Any]) -> dic
     if "addition_time_embed_dim" in fields:
         fields["addition_time_embed_dim"] = _TINY_TIME
         fields["projection_class_embeddings_input_dim"] = pooled + 6 * _TINY_TIME
+    for name in _READS:
+        if name in fields:
+            fields[name] = next(iter(widths.values()))
     if "joint_attention_dim" in fields:
         fields["joint_attention_dim"] = [*widths.values()][-1]
         fields["pooled_projection_dim"] = pooled or next(iter(widths.values()))

@@ -30,6 +30,17 @@ PUBLISHED = {
     ("black-forest-labs/FLUX.1-dev", "text_encoder_2"): 4_762_310_656,
     ("black-forest-labs/FLUX.1-dev", "vae"): 83_819_683,
     ("stabilityai/sd-vae-ft-mse", ""): 83_653_863,
+    ("lllyasviel/control_v11p_sd15_canny", ""): 361_279_120,
+    ("stabilityai/stable-diffusion-3.5-large", "transformer"): 8_056_627_520,
+    ("stabilityai/stable-diffusion-3.5-medium", "transformer"): 2_243_171_520,
+    ("black-forest-labs/FLUX.1-schnell", "transformer"): 11_891_178_560,
+    ("Wan-AI/Wan2.1-T2V-1.3B-Diffusers", "transformer"): 1_418_996_800,
+    ("Wan-AI/Wan2.1-T2V-1.3B-Diffusers", "text_encoder"): 5_680_910_336,
+    ("Wan-AI/Wan2.1-T2V-1.3B-Diffusers", "vae"): 126_892_531,
+    ("Wan-AI/Wan2.1-T2V-14B-Diffusers", "transformer"): 14_288_491_584,
+    ("THUDM/CogVideoX-5b", "transformer"): 5_570_283_072,
+    ("THUDM/CogVideoX-5b", "vae"): 215_583_907,
+    ("google/ddpm-cifar10-32", "unet"): 35_746_307,
 }
 
 
