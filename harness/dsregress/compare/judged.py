@@ -166,6 +166,7 @@ class _Judgement:
         findings += [] if trained else logged_differences.judge_logged(pair)
         findings += step_growth.judge_step_growth(pair)
         findings += saved_differences.judge_saved_tensors(pair, trains_otherwise=bool(trained))
+        findings += saved_differences.judge_saved_size(pair)
         differences = [] if pair.is_baseline else self._differences.of(pair)
         is_different = bool(findings) or any(one.relevant for one in differences)
         if not is_different and not pair.is_baseline and (reason := why_says_nothing(pair)):

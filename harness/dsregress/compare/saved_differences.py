@@ -1,15 +1,17 @@
 """A program's saved tensors against those of its run with the baseline: by name, dtype, shape and size of values; and its
 saved files by themselves.
 
-A difference does not say which release is right. Tensors saved in addition, under other names, are no finding by themselves.
+A difference does not say which release is right. Tensors saved in addition, under other names, are no finding by themselves,
+unless they make what is saved much larger: an adapter with the embeddings of its model is no small file.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
-from dsregress.compare.metrics import EMPTY_FILE, LOADED_OTHERWISE, SAVED_DIFFERENCE, UNSAVED, Metric
+from dsregress.compare.metrics import EMPTY_FILE, LOADED_OTHERWISE, SAVED_DIFFERENCE, SAVED_NUMBERS, UNSAVED, Metric
 from dsregress.compare.renamed_tensors import same_tensors
 from dsregress.compare.result_pairs import Pair
 from dsregress.messages import SEMICOLON, Message, joined, message, name_list, plural_message
@@ -32,6 +34,13 @@ _RENAMED = message("saved under another name")
 
 #: The beginnings of the names of a model's weights in the state that DeepSpeed's engine saves: of all, and of frozen ones.
 _OF_AN_ENGINE = ("module.", "frozen_param_fragments.")
+
+
+#: What is saved is much larger from this factor on, and from so many numbers more: buffers and counters are less.
+_MUCH_LARGER, _MANY_NUMBERS = 1.25, 10_000
+
+#: A part of the names of what an optimizer has of each weight.
+_OF_AN_OPTIMIZER = "optimizer.state."
 
 
 class _ChangedTensors(NamedTuple):
@@ -107,6 +116,42 @@ def judge_saved_tensors(pair: Pair, *, trains_otherwise: bool) -> list[Finding]:
         evidence=tuple(f"{one.tensors} {one.what}: {one.example}" for one in changed[:_MOST_EVIDENCE]),
     )
     return [finding]
+
+
+def judge_saved_size(pair: Pair) -> list[Finding]:
+    """Return a finding if a program saves many more numbers than with the baseline, in tensors that the baseline leaves
+    out."""
+    if pair.base is None or pair.is_baseline:
+        return []
+    own, base = (list(map(_numbers, _weights_of(side.saved))) for side in (pair.own, pair.base))
+    more = sum(own) - sum(base)
+    known = {one.name for one in pair.base.saved}
+    added = [one for one in _weights_of(pair.own.saved) if one.name not in known]
+    if not base or more < max(_MANY_NUMBERS, (_MUCH_LARGER - 1) * sum(base)) or not added:
+        return []
+    largest = max(added, key=_numbers)
+    finding = pair.finding(
+        SAVED_NUMBERS,
+        kind="regression",
+        value=float(sum(own)),
+        baseline_value=float(sum(base)),
+        ratio=sum(own) / sum(base),
+        sentence=message(
+            "{own:,} numbers of weights are saved, were {before:,} ({example} in addition)",
+            own=sum(own),
+            before=sum(base),
+            example=largest.name,
+        ),
+    )
+    return [finding]
+
+
+def _weights_of(saved: Sequence[SavedTensors]) -> list[SavedTensors]:
+    return [one for one in saved if _OF_AN_OPTIMIZER not in one.name]
+
+
+def _numbers(tensors: SavedTensors) -> int:
+    return math.prod(tensors.shape) * tensors.count
 
 
 def _is_frozen(one: _ChangedTensors, trained: Collection[str]) -> bool:

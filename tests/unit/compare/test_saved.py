@@ -69,7 +69,7 @@ def test_other_tensors_are_a_changed_checkpoint(saved: list[SavedTensors], messa
     "saved",
     [
         [LAYERS, EMBEDDING],
-        [EMBEDDING, LAYERS, other(LAYERS, name="head.weight")],  # what is saved besides harms nobody
+        [EMBEDDING, LAYERS, other(LAYERS, name="head.weight", count=1)],  # a little that is saved besides harms nobody
         [EMBEDDING, other(LAYERS, mean=0.0201)],
         [EMBEDDING, other(LAYERS, mean=None)],  # a simulation knows no values
     ],
@@ -158,3 +158,18 @@ def test_a_weight_that_was_trained_with_the_baseline_and_is_not_saved_is_lost() 
     both = of_an_engine("lora_A.weight", "head.weight", trained=("lora_A.weight", "head.weight"))
     messages = [one.message for one in judged(both, of_an_engine("lora_A.weight", trained=("lora_A.weight",))).findings]
     assert any(one.endswith("4 of 8 tensors not saved (module.head.weight)") for one in messages)
+
+
+def test_an_adapter_that_is_saved_with_the_embeddings_is_much_larger() -> None:
+    adapter = SavedTensors(name="lora_A.weight", dtype="float32", shape=[8, 64], count=4, mean=0.1)
+    table = SavedTensors(name="embed_tokens.weight", dtype="float32", shape=[2001, 64], count=1, mean=0.1)
+    (found,) = judged(run(adapter), run(adapter, table)).findings
+    assert (found.metric, found.message) == (
+        "saved_numbers",
+        "130,112 numbers of weights are saved, were 2,048 (embed_tokens.weight in addition)",
+    )
+    assert [one.kind for one in judged(run(adapter), run(adapter, table)).problems] == [ProblemKind.MORE]
+    small = SavedTensors(name="inv_freq", dtype="float32", shape=[2000], count=1, mean=0.1)
+    state = SavedTensors(name="optimizer.state.*.exp_avg", dtype="float32", shape=[2001, 64], count=1)
+    assert judged(run(adapter), run(adapter, small, state)).findings == ()
+    assert judged(run(table), run(table, adapter)).findings == ()  # a small share
