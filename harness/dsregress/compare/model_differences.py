@@ -9,6 +9,8 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from dsregress.compare.loss_pairs import finite_pairs
 from dsregress.compare.metrics import START_WEIGHTS, TRAINED_WEIGHTS, WEIGHT_PRECISION, Metric
 from dsregress.compare.renamed_tensors import same_tensors
@@ -53,6 +55,10 @@ def judge_model(pair: Pair) -> list[Finding]:
         if begun := _begun_otherwise(mine, theirs, from_files=pair.result.cell.loads_kept_files):
             other = _other_start(begun, mine.trained)
             found.append(_model_finding(pair, model, START_WEIGHTS, len(begun), len(theirs.start), other))
+        elif name := drawn_otherwise(mine, theirs):
+            sentence = message("other random weights are drawn ({name})", name=name)
+            drawn = _model_finding(pair, model, START_WEIGHTS, 1, len(theirs.start), sentence)
+            found.append(msgspec.structs.replace(drawn, kind="changed"))
         if (trained := _trained(mine, theirs)) is not None:
             own_count, base_count = (sum(_moving(one).values()) for one in (mine, theirs))
             found.append(_model_finding(pair, model, TRAINED_WEIGHTS, own_count, base_count, trained))
@@ -66,6 +72,19 @@ def _precision(mine: Numerics, theirs: Numerics) -> Message | None:
     for own, before in apart:
         return message("a trained weight has {own:.4g} bits, had {before:.4g}", own=own, before=before)
     return None
+
+
+def is_drawn_otherwise(pair: Pair) -> bool:
+    """Return True if a model of a run begins with other random weights than the baseline's (see `drawn_otherwise`)."""
+    base = dict(pair.base.trained) if pair.base is not None else {}
+    return any(model in base and drawn_otherwise(own, base[model]) for model, own in pair.own.trained)
+
+
+def drawn_otherwise(own: Numerics, base: Numerics) -> str:
+    """Return the name of trained weights that begin otherwise by more than rounding; empty if there are none. If that is no
+    more than chance, both are drawn, as those of an adapter are, and what comes out differs by chance, too."""
+    apart = (one for one in _starts(own.start, base.start) if one.name in own.trained)
+    return next((one.name for one in apart if _begin_apart(one, 0.0, _OF_ROUNDING)), "")
 
 
 class _FirstWeights(NamedTuple):

@@ -2,8 +2,9 @@
 unknown.
 
 The same script, weights and data give the same numbers but for rounding, which a release may order differently. A difference
-beyond that does not say which release is right. If plain PyTorch has trained what the program asks for, its gradient norms
-are compared: whether DeepSpeed's are near them is another question, and they differ if the program asks for something else.
+beyond that does not say which release is right. If a release draws other random weights, as it may for an adapter, numbers
+differ by chance, and only a large difference counts. If plain PyTorch has trained what the program asks for, its gradient
+norms are compared: whether DeepSpeed's are near them is another question, and they differ if the program asks for something else.
 Its losses are not compared, because a library may divide them differently and undo it later: the Trainer of transformers
 4.51.3 does, that of 4.47.0 does not.
 """
@@ -16,6 +17,7 @@ from typing import NamedTuple
 
 from dsregress.compare.loss_pairs import finite_pairs, finite_steps, listed, text_of_model
 from dsregress.compare.metrics import TRAINING_DIFFERENCE
+from dsregress.compare.model_differences import drawn_otherwise
 from dsregress.compare.oracles import trains_nothing
 from dsregress.compare.result_pairs import Pair
 from dsregress.messages import COMMA, Message, Text, joined, message
@@ -25,6 +27,9 @@ from dsregress.probe.border.wire import Numerics
 #: How far losses, and gradient norms, of the first steps may be apart, relative to the larger. bf16 has 8 bits, so one
 #: rounding is 0.4 %; a norm is summed over gradients that are rounded each.
 LOSS_TOLERANCE, NORM_TOLERANCE = 0.02, 0.05
+
+#: By how much more if other random weights are trained: a gradient of few random directions is another one.
+_OF_DRAWS_LOSS, _OF_DRAWS_NORM = 5, 10
 
 #: Of learning rates: a schedule that counts its steps from another one on differs by its slope, by much where it warms up.
 RATE_TOLERANCE = 0.01
@@ -147,13 +152,16 @@ def _values_text(quantity: _Quantity) -> str:
 def _quantities(mine: Numerics, base: Numerics) -> Iterator[_Quantity]:
     """Yield what is compared, a cause before what follows from it in the same step."""
     yield _Quantity(message("the learning rate"), _RATES, _highest(mine), _highest(base), RATE_TOLERANCE, 0.0)
+    is_drawn = bool(drawn_otherwise(mine, base))
+    of_loss = LOSS_TOLERANCE * (_OF_DRAWS_LOSS if is_drawn else 1)
+    of_norm = NORM_TOLERANCE * (_OF_DRAWS_NORM if is_drawn else 1)
     are_true = any(finite_pairs(mine.true_gradient_norms, base.true_gradient_norms))
     if are_true and not (mine.is_stepwise or base.is_stepwise):
         norms = mine.true_gradient_norms, base.true_gradient_norms
-        yield _Quantity(_NORM, "gradient norms", *norms, NORM_TOLERANCE, _NEAR_ZERO, is_true=True)
+        yield _Quantity(_NORM, "gradient norms", *norms, of_norm, _NEAR_ZERO, is_true=True)
     else:
-        yield _Quantity(_LOSS, "losses", mine.losses, base.losses, LOSS_TOLERANCE, _NEAR_ZERO)
-        yield _Quantity(_NORM, "gradient norms", mine.gradient_norms, base.gradient_norms, NORM_TOLERANCE, _NEAR_ZERO)
+        yield _Quantity(_LOSS, "losses", mine.losses, base.losses, of_loss, _NEAR_ZERO)
+        yield _Quantity(_NORM, "gradient norms", mine.gradient_norms, base.gradient_norms, of_norm, _NEAR_ZERO)
 
 
 def _highest(numbers: Numerics) -> list[float | None]:

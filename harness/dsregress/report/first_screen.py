@@ -14,7 +14,7 @@ from dsregress.advisories.matching import known_packages
 from dsregress.advisories.shipped import read_advisories
 from dsregress.compare import ProblemKind
 from dsregress.compare.comparison import EVERYTHING
-from dsregress.compare.metrics import FED_DIFFERENCE
+from dsregress.compare.metrics import FED_DIFFERENCE, START_WEIGHTS
 from dsregress.compare.result_pairs import LIMIT
 from dsregress.messages import COMMA, SENTENCE, TO, Message, Text, joined, message, name_list, plural_message
 from dsregress.model import Passed, Skipped, is_measurement, split_workload
@@ -244,9 +244,11 @@ def _without_values(context: ReportContext) -> Iterator[Text]:
 
 
 def _other_data(context: ReportContext) -> Iterator[Text]:
-    """Yield how the data of the first release differ that is fed other ones by no fault: losses may not be compared."""
+    """Yield how the data, or the random weights, of the first release differ that has other ones by no fault: losses may not
+    be compared, or less strictly."""
     comparison = context.comparison
-    fed = [one for one in comparison.findings if one.metric == FED_DIFFERENCE.name and one.kind == "changed"]
+    of_chance = (FED_DIFFERENCE.name, START_WEIGHTS.name)
+    fed = [one for one in comparison.findings if one.metric in of_chance and one.kind == "changed"]
     for found in fed[:1]:
         yield message("{release}: {finding}.", release=comparison.names[found.stack], finding=found.sentence)
 

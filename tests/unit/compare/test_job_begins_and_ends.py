@@ -147,3 +147,27 @@ def test_a_program_that_ends_after_other_steps_is_seen(
     )
     found = messages(old, new)
     assert [text.partition(": ")[2] for text in found] == [said] * bool(said)
+
+
+LORA = {"lora_A.weight": 1024}
+
+
+@pytest.mark.parametrize(
+    ("loss", "trained", "told"),
+    [
+        (3.2, LORA, False),  # by chance
+        (3.6, LORA, True),
+        (3.2, {"other.weight": 8}, True),  # what is drawn is not trained
+    ],
+)
+def test_losses_of_other_random_weights_differ_by_chance(loss: float, trained: dict[str, int], *, told: bool) -> None:
+    base, own = {"lora_A.weight": [0.0634, 1024]}, {"lora_A.weight": [0.0630, 1024]}
+    comparison = judged(run("0.15.0", base, trained=trained), run("0.16.0", own, loss=loss, trained=trained))
+    assert bool(comparison.problems) is told
+    said = [one.message for one in comparison.findings if one.kind == "changed"]
+    assert said == (["other random weights are drawn (lora_A.weight), rank 0"] if trained is LORA else [])
+
+
+def test_rounding_is_no_other_draw() -> None:
+    base, own = {"lora_A.weight": [0.0634, 1024]}, {"lora_A.weight": [0.063405, 1024]}
+    assert messages(run("0.15.0", base, trained=LORA), run("0.16.0", own, loss=3.2, trained=LORA))
