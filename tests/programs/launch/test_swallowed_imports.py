@@ -76,3 +76,16 @@ def test_a_program_ends_in_that_error(folder: Path) -> None:
     assert (
         record.signature == "CannotRun: train.py lacks the module 'absent_package': add its package with --with PACKAGE"
     )
+
+
+@pytest.mark.usefixtures("surroundings")
+def test_the_place_of_that_error_is_the_programs(folder: Path) -> None:
+    (folder / "nets" / "models").mkdir(parents=True)
+    (folder / "nets" / "__init__.py").write_text(OF_A_LIST)
+    (folder / "nets" / "models" / "llama.py").write_text("from .parts import Llama, Config\nclass Llama: pass\n")
+    (folder / "nets" / "models" / "parts.py").write_text("from torch.nn import no_such_layer\n")
+    (folder / "train.py").write_text("import torch\nfrom nets import Llama\n")
+    record = ran(folder, "sim", 1, "python train.py")
+    assert record.signature == (
+        "ImportError: cannot import name 'no_such_layer' from 'torch.nn' (torch/nn/__init__.py) (parts.py:1)"
+    )

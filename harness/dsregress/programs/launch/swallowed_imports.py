@@ -12,7 +12,9 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import TracebackType
 
+from dsregress.probe.border.own_code import FOLDERS
 from dsregress.programs.world.resource_errors import LIBRARIES
 
 _ABSENT_NAME = re.compile(r"cannot import name '(\w+)' from '([\w.]+)'")
@@ -32,8 +34,22 @@ def swallowed_reason(error: Exception) -> Exception:
             try:
                 importlib.import_module(f"{found[2]}.{module}")
             except Exception as reason:  # of any kind, as the program catches any
-                return reason
+                return reason.with_traceback(_joined(error.__traceback__, _of_the_program(reason.__traceback__)))
     return error
+
+
+def _of_the_program(trace: TracebackType | None) -> TracebackType | None:
+    """Return a traceback without the first frames, which only import."""
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith((*LIBRARIES, *FOLDERS, "<")):
+        trace = trace.tb_next
+    return trace
+
+
+def _joined(outer: TracebackType | None, inner: TracebackType | None) -> TracebackType | None:
+    """Return one traceback: that of the import which failed, and of what it imports."""
+    if outer is None:
+        return inner
+    return TracebackType(_joined(outer.tb_next, inner), outer.tb_frame, outer.tb_lasti, outer.tb_lineno)
 
 
 def _modules_defining(name: str, folder: Path) -> Iterator[str]:
