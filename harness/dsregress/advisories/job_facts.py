@@ -108,7 +108,7 @@ class _FactTables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     facts: dict[str, dict[str, object]]  #: entries of `dsregress.probe.factor_files`
     consequences: tuple[Consequence, ...]
     chosen: dict[str, ChosenValue]
-    usual: dict[str, UsualValue]
+    usual: dict[str, tuple[UsualValue, ...]]
     aliases: dict[str, str]  #: what people say for a fact
     meant: dict[str, str]  #: what people say for a fact with its value -> how to state it
 
@@ -126,7 +126,7 @@ FACTS: Mapping[str, Factor] = {**BY_NAME, **FURTHER_FACTS}
 
 CONSEQUENCES: Sequence[Consequence] = _TABLE.consequences
 
-USUAL: Mapping[str, UsualValue] = _TABLE.usual
+USUAL: Mapping[str, Sequence[UsualValue]] = _TABLE.usual
 
 CHOSEN: Mapping[str, ChosenValue] = _TABLE.chosen
 

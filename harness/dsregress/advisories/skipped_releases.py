@@ -17,6 +17,7 @@ from dsregress.advisories.matching import (
     match_advisories,
     parsed,
 )
+from dsregress.advisories.usual_jobs import usually_concerns
 
 
 class Skipped(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,8 +39,10 @@ def skipped_releases(
         between = [one for one in known_versions(others, package) if parsed(start) < parsed(one) < parsed(target)]
         hit: dict[str, tuple[Matched, list[str]]] = {}
         for version in between:
-            for one in match_advisories(others, new.changed(versions={package: version})):
-                if one.match is Match.CONCERNED and is_ranged(one.advisory, package, version):
+            tried = new.changed(versions={package: version})
+            for one in match_advisories(others, tried):
+                has_it = one.match is Match.CONCERNED or usually_concerns(one, tried)
+                if has_it and is_ranged(one.advisory, package, version):
                     hit.setdefault(one.advisory.id, (one, []))[1].append(version)
         for matched, releases in hit.values():
             yield Skipped(package=package, releases=tuple(releases), matched=matched)

@@ -20,9 +20,10 @@ def usually_concerns(one: Matched, job: KnownJob) -> bool:
 
 
 def _is_usual(condition: FactCondition, job: KnownJob) -> bool:
-    usual = USUAL.get(condition.fact)
     had = {*job.versions, *job.ranges}
-    if usual is None or not had.issuperset(usual.beside) or had.intersection(usual.unless):
+    found = (one for one in USUAL.get(condition.fact, ()) if had >= {*one.beside} and had.isdisjoint(one.unless))
+    usual = next(found, None)
+    if usual is None:
         return False
     stated = chosen_value(condition.fact, job.facts, job.versions) if condition.fact in job.facts else None
     values = [one for one in usual.values if not isinstance(stated, OneOf) or one in stated.values]

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dsregress.advisories.advisory import Remedy
 from dsregress.advisories.auditing import Question, StatedJob, asked
 from dsregress.advisories.effects import decides
+from dsregress.advisories.job_facts import COMMON_FACTS
 from dsregress.advisories.matching import Matched, condition_text
 from dsregress.advisories.remedy_choice import is_another_job
 from dsregress.advisories.upgrading import SetBefore, UpgradeAnswer, Verdict
@@ -160,9 +161,15 @@ def _among(found: Iterable[Matched], ids: Collection[str]) -> list[Matched]:
     return [one for one in found if one.advisory.id in ids]
 
 
+def _telling_conditions(one: Matched) -> list[str]:
+    """Return the conditions that were not stated, without what a job has not unless its owner knows of it."""
+    told = [each for each in one.open if each.fact in COMMON_FACTS or each.shown != (False,)]
+    return [*map(condition_text, told or one.open)]
+
+
 def unstated_text(found: Iterable[Matched]) -> str:
     """Return what facts that were not stated bring: ``leaks with dtype fp32, crashes with dtype bf16``."""
-    named = (f"{one.advisory.kind.value} with {enumeration([*map(condition_text, one.open)])}" for one in found)
+    named = (f"{one.advisory.kind.value} with {enumeration(_telling_conditions(one))}" for one in found)
     return enumeration(list(dict.fromkeys(named)))
 
 

@@ -328,8 +328,9 @@ globalThis.dsregressAudit = (() => {
   };
   const usuallyConcerns = (data, one, job) => {
     const isUsual = (condition) => {
-      const usual = data.usual[condition.fact];
-      if (!usual || !usual.beside.every((name) => name in job.versions) || usual.unless.some((name) => name in job.versions)) return false;
+      const has = (name) => name in job.versions;
+      const usual = (data.usual[condition.fact] || []).find((each) => each.beside.every(has) && !each.unless.some(has));
+      if (!usual) return false;
       const values = condition.fact in job.facts ? usual.values.filter((value) => valuesOf(chosenValue(data, condition.fact, job)).includes(value)) : usual.values;
       return values.length > 0 && values.every((value) => shows(data, condition, value) === true);
     };
@@ -449,7 +450,8 @@ globalThis.dsregressAudit = (() => {
         const tried = changed(data, now, { [name]: version });
         for (const one of others) {
           const isRanged = one.ranges.some((range) => range.package === name && isAffected(version, range.affected, range.unaffected));
-          if (isRanged && matched(data, one, tried).match === "concerned") hit.set(one, [...(hit.get(one) || []), version]);
+          const answer = isRanged && matched(data, one, tried);
+          if (answer && (answer.match === "concerned" || usuallyConcerns(data, answer, tried))) hit.set(one, [...(hit.get(one) || []), version]);
         }
       }
       for (const [advisory, releases] of hit) found.push({ package: name, releases, advisory });
@@ -520,12 +522,14 @@ globalThis.dsregressAudit = (() => {
   };
   const firstOf = (titles) => titles[0] + (titles.length > 1 ? ` and ${titles.length - 1} more` : "");
   const firstTitle = (found) => firstOf(found.map((one) => one.advisory.title));
-  const unknownText = (answer, old, now) => {
+  const unknownText = (data, answer, old, now) => {
     const reasons = unique(answer.unknown.flatMap((one) => one.notRun));
     if (answer.usual.length || answer.hinges.length) {
       const ids = [...answer.usual, ...answer.hinges].map((one) => one.advisory.id);
       const found = answer.depends.filter((one) => ids.includes(one.advisory.id));
-      const named = unique(found.map((one) => `${one.advisory.kind} with ${joined(one.open.map((each) => each.text), "and")}`));
+      const isTelling = (each) => data.common.includes(each.fact) || each.shown.some((value) => value !== false);
+      const telling = ({ open }) => (open.some(isTelling) ? open.filter(isTelling) : open).map((each) => each.text);
+      const named = unique(found.map((one) => `${one.advisory.kind} with ${joined(telling(one), "and")}`));
       const isTo = Object.keys(answer.instead).length || Object.keys(answer.staying).length || answer.ending.length;
       const to = isTo ? `; ${whereTo(answer, old, now)}` : "";
       return `not known until the job is stated: ${joined(named, "and")}${to}`;
@@ -571,14 +575,14 @@ globalThis.dsregressAudit = (() => {
     const setting = others.length && answer.against.length === 1 ? `, or ${others[0].request}` : "";
     return `no release to go to is known, stay at ${stay}${setting}`;
   };
-  const verdictText = (answer, old, now) => {
+  const verdictText = (data, answer, old, now) => {
     if (answer.verdict === "no") {
       const first = firstOf([...answer.conflicts.map((one) => one.text), ...answer.against.map((one) => one.advisory.title)]);
       return `no: ${first}; ${whereTo(answer, old, now)}`;
     }
     if (answer.verdict === "unknown") {
       const settings = settingsOf(answer.conditions);
-      return unknownText(answer, old, now) + (settings ? `; in any case ${settings}` : "");
+      return unknownText(data, answer, old, now) + (settings ? `; in any case ${settings}` : "");
     }
     const isYes = answer.verdict === "if set" || !restsOnLess(answer);
     return `${isYes ? "yes" : answer.kept.length ? "no known new problem" : "no known problem"}${provisos(answer)}`;
@@ -609,7 +613,7 @@ globalThis.dsregressAudit = (() => {
     answer.keptQuestions = asked(data, answer.keptOpen);
     answer.releases = Object.entries(now.versions).filter(([name, version]) => old.versions[name] !== version).map(([name, version]) => `${name} ${version}`);
     answer.shown = answer.verdict === "yes" && restsOnLess(answer) ? "unknown" : answer.verdict;
-    answer.headline = `${changeText(data, old, now)}: ${verdictText(answer, old, now)}`;
+    answer.headline = `${changeText(data, old, now)}: ${verdictText(data, answer, old, now)}`;
     return answer;
   };
   return { upgrade };
