@@ -1,12 +1,12 @@
 """Losses, gradient norms and learning rates against the baseline's, for programs, whose true results are
 unknown.
 
-The same script, weights and data give the same numbers but for rounding, which a release may order differently. A difference
-beyond that does not say which release is right. If a release draws other random weights, as it may for an adapter, numbers
-differ by chance, and only a large difference counts. If plain PyTorch has trained what the program asks for, its gradient
-norms are compared: whether DeepSpeed's are near them is another question, and they differ if the program asks for something else.
-Its losses are not compared, because a library may divide them differently and undo it later: the Trainer of transformers
-4.51.3 does, that of 4.47.0 does not.
+The same script, weights and data give the same numbers but for rounding, which a release may order differently. A
+difference beyond that does not say which release is right. If a release draws other random weights, as it may for an
+adapter, numbers differ by chance, and only a large difference counts. If plain PyTorch has trained what the program asks
+for, its gradient norms are compared: whether DeepSpeed's are near them is another question, and they differ if the program
+asks for something else. Its losses are not compared, because a library may divide them differently and undo it later: the
+Trainer of transformers 4.51.3 does, that of 4.47.0 does not.
 """
 
 from __future__ import annotations
