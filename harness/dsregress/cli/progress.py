@@ -118,6 +118,7 @@ class Progress:
         self._said = time.monotonic()
         self._silence_s = _SILENCE_S
         self._is_over = threading.Event()
+        self._all_stored = -1
 
     def __enter__(self) -> Progress:
         if self._is_live:
@@ -155,11 +156,11 @@ class Progress:
             return
         left = self._estimate.left_s()
         about = f", about {duration_text(left)}" if left else ""
-        self.note(
-            f"{plural(len(cells), 'cell')} to run{about}; {reused} are stored already"
-            if cells
-            else f"all {reused} stored"
-        )
+        if cells:
+            self.note(f"{plural(len(cells), 'cell')} to run{about}; {reused} are stored already")
+        elif reused != self._all_stored:  # the same cells are looked up again
+            self._all_stored = reused
+            self.note(f"all {reused} stored")
 
     def event(self, event: Event) -> None:
         """Report an event of a cell."""

@@ -71,3 +71,11 @@ def test_a_line_that_was_written_when_the_run_was_interrupted_is_not_written_aga
         progress.note("first")
     progress.note("second")
     assert log.getvalue() == "first\nsecond\n"
+
+
+def test_that_all_is_stored_is_said_once() -> None:
+    console = Console(file=io.StringIO())
+    progress = Progress(console)
+    for reused in (1, 1, 2):
+        progress.measuring([], reused, {})
+    assert printed(console).splitlines() == ["all 1 stored", "all 2 stored"]
