@@ -122,6 +122,18 @@ def test_a_file_counts_as_read_whoever_reads_it_but_not_a_model_card(tmp_path: P
     assert are_read(kept, run) is True
 
 
+def test_a_state_may_have_any_name(tmp_path: Path) -> None:
+    kept, run = tmp_path / "kept", tmp_path / "run"
+    kept.mkdir()
+    for name in ("base.safetensors", "epoch_1.tar", "events.out.tfevents.1.host.2.0"):
+        (kept / name).write_text("x")
+    put_written_files(kept, run)
+    (run / "events.out.tfevents.1.host.2.0").read_text()
+    assert are_read(kept, run) is False
+    (run / "epoch_1.tar").read_text()
+    assert are_read(kept, run) is True
+
+
 def test_any_file_counts_where_none_has_a_state(tmp_path: Path) -> None:
     kept, run = tmp_path / "kept", tmp_path / "run"
     kept.mkdir()

@@ -15,8 +15,14 @@ from pathlib import Path
 #: Folders in which Python keeps what it compiles.
 _COMPILED = "__pycache__"
 
-#: Ends of the names of files with weights, or with a state. Others, such as a model card, are read to be written anew, too.
-_OF_STATE = (".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".distcp", ".npz", ".npy", ".pkl", ".h5")
+#: Ends of the names of files without weights or another state: they are read to be written anew, too, as a model card is.
+_WITHOUT_STATE = (
+    *(".md", ".txt", ".json", ".jsonl", ".jinja", ".yaml", ".yml", ".toml", ".csv", ".log", ".py"),
+    *(".model", ".vocab"),
+)
+
+#: A part of the names of TensorBoard's files.
+_EVENTS = ".tfevents."
 
 
 def keep_written_files(folder: Path, source: Path, kept: Path) -> None:
@@ -41,7 +47,7 @@ def are_read(kept: Path, folder: Path) -> bool | None:
     since, by whatever reads, or is no longer there. If none has, any other file counts. Return None if the file system does
     not say when a file was read."""
     names = list(_regular_files(kept))
-    of_state = [name for name in names if name.endswith(_OF_STATE)]
+    of_state = [name for name in names if not name.endswith(_WITHOUT_STATE) and _EVENTS not in name]
     if any(map(_is_read, (folder / name for name in of_state or names))):
         return True
     return False if _says_when_read(folder) else None
