@@ -178,10 +178,8 @@ def _judged(
     together: Collection[str] = (),
 ) -> UpgradeAnswer:
     """Return the verdict without a release to go to instead, and without those to skip. ``matched`` are the answers for the
-    old job, ``after`` those for the new one.
-
-    What was not run leaves it open beside a release that has the fault, and beyond all that were run. A release on the far
-    side of one without it, and a value that was not tried, are named and do not decide.
+    old job, ``after`` those for the new one. What was not run leaves it open beside a release that has the fault, and beyond
+    all that were run. A release on the far side of one without it, and a value that was not tried, do not decide.
     """
     before = {one.advisory.id: one for one in matched}
     concerned = [one for one in after if one.match is Match.CONCERNED]

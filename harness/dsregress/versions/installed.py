@@ -89,7 +89,8 @@ def _packages_in(text: str, file: str) -> InstalledPackages:
     if text.lstrip().startswith("{"):
         hint = "a configuration is given by --config, packages by a requirements file or a lock"
         raise UsageError("is JSON, and no list of packages", where=file, hint=hint)
-    if file.endswith((".yaml", ".yml")):
+    is_environment = "dependencies:" in text or as_requirements(text) == text  # and no compose's, which names images
+    if file.endswith((".yaml", ".yml")) and is_environment:
         return _conda_environment(text, file)
     if not is_lock(text, file):
         return _requirements(as_requirements(text), file)

@@ -62,6 +62,7 @@ def test_the_advisories_request_nothing_else() -> None:
         "install Pillow",
         "install requests",
         "leave `round_robin_gradients` off",
+        "leave `zero_quantized_weights` off",
         "leave gradient accumulation dtype unset",
         "leave hpZ unset",
         "put a `scheduler` into the DeepSpeed configuration",

@@ -271,3 +271,11 @@ def test_conda_s_single_sign_of_equality_is_a_prefix(pin: str, version: str, bou
     found = read(f"dependencies:\n  - {pin}\n", "environment.yml")
     assert found.versions.get("transformers", "") == version
     assert found.ranges.get("transformers", "") == bounds
+
+
+def test_the_images_of_compose_are_read_and_what_its_shell_installs() -> None:
+    compose = (
+        "services:\n  train:\n    image: pytorch/pytorch:2.5.1-cuda12.4-cudnn9-devel\n"
+        '    command: bash -c "pip install deepspeed==0.15.4 && torchrun train.py"\n'
+    )
+    assert read(compose, "docker-compose.yml").versions == {"torch": "2.5.1", "deepspeed": "0.15.4"}
