@@ -28,6 +28,7 @@ from dsregress.programs.launch import (
 from dsregress.programs.launch.started_processes import StartedError
 from dsregress.programs.launch.swallowed_imports import swallowed_reason
 from dsregress.programs.substitutes import more_columns, synthetic_files, tiny_models
+from dsregress.programs.substitutes.absent_weights import NEEDED, needed_weights
 from dsregress.programs.substitutes.synthetic_datasets import MadeUp
 from dsregress.programs.world import workplace
 from dsregress.programs.world.local_sockets import NoNetworkError
@@ -100,6 +101,8 @@ def environment_failure(
             return cannot
     if not optimizer_steps and (absent := _of_an_absent_file(error, program)) is not None:
         return absent
+    if not backward_passes and (needed := needed_weights(error)):
+        return CannotRun(f"{place_of(error)}: {needed} {NEEDED}: put it there")
     if program.made_up.guessed and not backward_passes:
         return _of_unknown_rows(error, program)
     if not optimizer_steps and (folder := empty_folders.folder_without_data(error)):

@@ -18,6 +18,7 @@ import contextlib
 import functools
 import os
 import sys
+import traceback
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NoReturn
@@ -32,12 +33,17 @@ from vgpu.replacing import Patches
 _WITH_SUBSTITUTES = ("torchvision", "timm")
 
 
+#: What is said of weights of which a program needs more than that they are loaded.
+NEEDED = "is not here, and the program needs what is in it"
+
+
 class AbsentWeights(OrderedDict[str, object]):
     """A state dict without tensors, of which any part is without tensors as well."""
 
-    def __init__(self, error: Exception) -> None:
+    def __init__(self, place: str, error: Callable[[], Exception]) -> None:
         super().__init__()
-        vars(self)["error"] = error
+        # The error is made when it is raised: a refusal that is made counts as said.
+        vars(self).update(place=place, error=error)
 
     def __missing__(self, key: str) -> AbsentWeights:
         return self
@@ -56,13 +62,23 @@ class AbsentWeights(OrderedDict[str, object]):
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("__"):  # a protocol's, which callers look for
             raise AttributeError(name)
-        raise vars(self)["error"]
+        raise vars(self)["error"]()
 
     def _refuse(self, *given: object) -> NoReturn:
-        raise vars(self)["error"]
+        raise vars(self)["error"]()
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
     __int__ = __float__ = __index__ = _refuse
+
+
+def needed_weights(error: BaseException) -> str:
+    """Return the file, or the address, of the weights without which a program failed; empty unless one of the functions in
+    which it failed has them in a variable."""
+    for frame, _ in reversed(list(traceback.walk_tb(error.__traceback__))):
+        for value in list(frame.f_locals.values()):
+            if isinstance(value, AbsentWeights):
+                return str(vars(value)["place"])
+    return ""
 
 
 @contextlib.contextmanager
@@ -91,7 +107,8 @@ def _answer_hub(patches: Patches, absent: list[str]) -> None:
             if behind(error, NoNetworkError) is None or caller.partition(".")[0] in _WITH_SUBSTITUTES:
                 raise
             absent.append(url)
-            return AbsentWeights(error)
+            refused = error
+            return AbsentWeights(url, lambda: refused)
 
     @functools.wraps(entries)
     def list_of_entries(*args: object, **options: object) -> list[str]:
@@ -117,8 +134,8 @@ def _answer_files(patches: Patches, absent: list[str]) -> None:
             if not isinstance(path, (str, os.PathLike)) or not synthetic_files.stands_for_weights(path):
                 return load(file, *args, **options)
             absent.append(os.fspath(path))
-            name = os.path.relpath(path)
-            return AbsentWeights(NotHere(f"{name} is not here, and the program needs what is in it", "put it there"))
+            place = os.path.relpath(path)
+            return AbsentWeights(place, lambda: NotHere(f"{place} {NEEDED}", "put it there"))
 
         return loaded
 

@@ -24,9 +24,10 @@ def with_compared_values(rows: Mapping[str, list[object]], frame: FrameType | No
         for one in _compared_in(file):
             compared.setdefault(one.column, []).append(one)
     return {
-        column: _mixed(values, compared[column]) if column in compared and isinstance(values[0], str) else values
+        column: _mixed(values, compared[column])
+        if column in compared and values and isinstance(values[0], str)
+        else values
         for column, values in rows.items()
-        if values
     }
 
 
