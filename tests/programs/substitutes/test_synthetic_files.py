@@ -167,6 +167,21 @@ def test_a_program_that_needs_what_a_file_of_weights_has_is_told_so(folder: Path
     )
 
 
+def test_a_program_that_counts_on_what_a_file_of_weights_has_is_told_so_too(folder: Path) -> None:
+    (folder / "train.py").write_text(LOADS.format(load="rows = torch.load('m.pt')\nassert len(rows) > 0"))
+    record = ran(folder, "sim", 1, "python train.py", synthetic_data=True)
+    assert (
+        record.signature == "CannotRun: train.py:8: m.pt is not here, and the program needs what is in it: put it there"
+    )
+
+
+def test_another_failure_of_a_program_without_its_weights_stays_what_it_is(folder: Path) -> None:
+    load = "model.load_state_dict(torch.load('m.pt'))\nraise ValueError('give a project')"
+    (folder / "train.py").write_text(LOADS.format(load=load))
+    record = ran(folder, "sim", 1, "python train.py", synthetic_data=True)
+    assert record.signature == "ValueError: give a project (train.py:8)"
+
+
 def test_a_program_goes_on_without_weights_that_it_looks_for_in_vain(folder: Path) -> None:
     load = "try:\n    model.load_state_dict(torch.load('m.pt'))\nexcept FileNotFoundError:\n    print('begins anew')"
     (folder / "train.py").write_text(LOADS.format(load=load))

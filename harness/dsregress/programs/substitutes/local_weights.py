@@ -124,9 +124,7 @@ def _made_known(name: str) -> str:
     """Return the next step for a model that is not known: libraries take a folder of its name, where the program is
     launched, for the model."""
     nearest = nearest_known_name(name, [*known_models(), *known_pipelines()])
-    return f"`skeleton CONFIG --out {name}` makes it of its config.json" + (
-        f", or name {nearest}, which is known" if nearest else ""
-    )
+    return f"`skeleton config.json --out {name}` makes it" + (f", or name {nearest}, which is known" if nearest else "")
 
 
 def _pass_errors_on(patches: Patches) -> None:
