@@ -111,7 +111,10 @@ def test_files_are_where_the_hub_puts_them(folder: Path) -> None:
 def test_an_unknown_name_is_one_line_with_the_way_out(folder: Path, tmp_path: Path, kind: type) -> None:
     program = tmp_path / "train.py"
     program.write_text('kind.from_pretrained("nobody-inc/Nothing-7B-Base")')
-    with local_weights(folder), pytest.raises(NotHere, match="`skeleton config.json --out nobody-inc/Nothing") as refused:
+    with (
+        local_weights(folder),
+        pytest.raises(NotHere, match="`skeleton config.json --out nobody-inc/Nothing") as refused,
+    ):
         exec(compile(program.read_text(), str(program), "exec"), {"kind": kind})
     assert "nobody-inc/Nothing-7B-Base" in str(refused.value)
     assert signature_of(refused.value).endswith("makes it")  # nothing is cut off
