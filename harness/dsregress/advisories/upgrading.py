@@ -104,7 +104,7 @@ def judge_upgrade(
     """Return the verdict on going from a job to the same one with other releases. What packages that change ``together``
     require of each other is left to the verdict on all of them."""
     after = match_advisories(advisories, new)
-    before = _without(match_advisories(advisories, old), new.versions.keys() - old.versions.keys())
+    before = _leaving_out(match_advisories(advisories, old), new.versions.keys() - old.versions.keys())
     answer = _judged(advisories, old, new, before, after, together)
     is_ruled_out = answer.verdict is Verdict.NO or bool(answer.usual)
     instead, conditions = _instead(advisories, old, new, answer, before) if is_ruled_out else ({}, ())
@@ -135,12 +135,12 @@ def judge_release(advisories: Sequence[Advisory], job: KnownJob, package: str) -
     others = {name: version for name, version in job.versions.items() if name != package}
     old = msgspec.structs.replace(job, versions=others)
     matched = match_advisories(advisories, job)
-    answer = _advised(advisories, job, _judged(advisories, old, job, _without(matched, (package,)), matched))
+    answer = _advised(advisories, job, _judged(advisories, old, job, _leaving_out(matched, (package,)), matched))
     ending = ending_without_faults(advisories, answer.conflicts, job, job)
     return msgspec.structs.replace(answer, ending=ending)
 
 
-def _without(matched: Iterable[Matched], packages: Collection[str]) -> list[Matched]:
+def _leaving_out(matched: Iterable[Matched], packages: Collection[str]) -> list[Matched]:
     """Return the answers for a job that has none of these packages: what their releases decide is new beside it."""
     return [
         one if {*packages}.isdisjoint(one.advisory.packages) else Matched(advisory=one.advisory, match=Match.FREE)
@@ -201,11 +201,8 @@ def _judged(
         verdict=_reached_verdict(
             [*conflicts, *against],
             conditions,
-            is_known=not hinges
-            and not usual
-            and not basis.unlisted
-            and not any(is_beyond or one.beside_affected for one in unknown)
-            and (not changed or basis.uncovered != tuple(changed)),
+            is_known=not (hinges or usual or any(is_beyond or one.beside_affected for one in unknown))
+            and basis.is_of(changed),
         ),
         against=tuple(against),
         conflicts=tuple(conflicts),
@@ -236,6 +233,10 @@ class _Basis(msgspec.Struct, frozen=True, kw_only=True):
     uncovered: tuple[str, ...]
     unlisted: tuple[str, ...]
     ungrounded: tuple[str, ...]
+
+    def is_of(self, changed: Sequence[str]) -> bool:
+        """Return True if each release is known, and something of the packages that change."""
+        return not self.unlisted and (not changed or self.uncovered != tuple(changed))
 
 
 def _basis(advisories: Sequence[Advisory], new: KnownJob, changed: Sequence[str]) -> _Basis:

@@ -123,13 +123,13 @@ def judge_saved_size(pair: Pair) -> list[Finding]:
     out."""
     if pair.base is None or pair.is_baseline:
         return []
-    own, base = (list(map(_numbers, _weights_of(side.saved))) for side in (pair.own, pair.base))
+    own, base = (list(map(_count_of, _weights_of(side.saved))) for side in (pair.own, pair.base))
     more = sum(own) - sum(base)
     known = {one.name for one in pair.base.saved}
     added = [one for one in _weights_of(pair.own.saved) if one.name not in known]
     if not base or more < max(_MANY_NUMBERS, (_MUCH_LARGER - 1) * sum(base)) or not added:
         return []
-    largest = max(added, key=_numbers)
+    largest = max(added, key=_count_of)
     finding = pair.finding(
         SAVED_NUMBERS,
         kind="regression",
@@ -150,7 +150,7 @@ def _weights_of(saved: Sequence[SavedTensors]) -> list[SavedTensors]:
     return [one for one in saved if _OF_AN_OPTIMIZER not in one.name]
 
 
-def _numbers(tensors: SavedTensors) -> int:
+def _count_of(tensors: SavedTensors) -> int:
     return math.prod(tensors.shape) * tensors.count
 
 

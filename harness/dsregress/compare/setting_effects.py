@@ -30,12 +30,9 @@ from dsregress.model import Finding
 AFTER_UPDATE = "numerics after an update"
 
 #: Likewise for what a job begins with.
-_OF_THE_JOB = {
-    WEIGHT_PRECISION.name: "weight precision",
-    START_WEIGHTS.name: "first weights",
-    FED_DIFFERENCE.name: "data",
-    TRAINED_WEIGHTS.name: "trained weights",
-}
+_BEGINNINGS = (WEIGHT_PRECISION, START_WEIGHTS, FED_DIFFERENCE, TRAINED_WEIGHTS)
+_WORDS = ("weight precision", "first weights", "data", "trained weights")
+_OF_THE_JOB = {metric.name: word for metric, word in zip(_BEGINNINGS, _WORDS, strict=True)}
 
 #: The phase whose costs are those of what is saved.
 _SAVE = "save"

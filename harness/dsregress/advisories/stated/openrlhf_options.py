@@ -8,49 +8,31 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from dsregress.advisories.job_facts import Fact, OneOf
 from dsregress.advisories.stated.documents import Document, as_number, as_switch
 
-_TASKS = {"train_sft": "sft", "train_dpo": "dpo", "train_ppo_ray": "ppo", "train_ppo": "ppo", "train_rm": "reward"}
+
+class _OpenrlhfTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``openrlhf_options.json``."""
+
+    tasks: dict[str, str]  #: program -> the task
+    numbers: dict[str, str]  #: option -> fact, of those that have the fact's value
+    switches: dict[str, str]  #: likewise
+    defaults: dict[str, tuple[str, Any]]  #: option -> fact, and what each release does unless a line says otherwise
+    renamed: dict[str, str]  #: the name in a group -> that of before, where it is another one
+
+
+_TABLE = msgspec.json.decode(Path(__file__).with_suffix(".json").read_bytes(), type=_OpenrlhfTable)
+
 _DTYPES = {"fp32": "fp32", "bf16": "bf16", "fp16": "fp16"}
-
-#: Option -> fact, of those that have the fact's value.
-_NUMBERS = {
-    "zero_stage": "zero_stage",
-    "max_norm": "gradient_clipping",
-    "zpg": "hpz_partition_size",
-    "lora_rank": "lora_rank",
-}
-_SWITCHES = {"adam_offload": "offload_optimizer", "overlap_comm": "overlap_comm", "load_in_4bit": "quantized"}
-
-#: What each release does unless a line says otherwise.
-_DEFAULTS: dict[str, tuple[str, Any]] = {
-    "zero_stage": ("zero_stage", 2),
-    "lora_rank": ("lora_rank", 0),
-    "adam_offload": ("offload_optimizer", False),
-    "gradient_checkpointing": ("gradient_checkpointing", "none"),
-    "zpg": ("hpz_partition_size", None),
-}
 
 #: The groups of options that are of the model that is trained, of DeepSpeed, and of its training.
 _GROUP = re.compile(r"(?:ds|train|actor|model|ckpt)\.(?P<name>.+)")
-
-#: The name in a group -> that of before, where it is another one.
-_RENAMED = {
-    "lora.rank": "lora_rank",
-    "gradient_checkpointing_enable": "gradient_checkpointing",
-    "gradient_checkpointing_reentrant": "gradient_checkpointing_use_reentrant",
-    "load_enable": "load_checkpoint",
-    "model_name_or_path": "pretrain",
-    "num_nodes": "actor_num_nodes",
-    "num_gpus_per_node": "actor_num_gpus_per_node",
-    "batch_size": "train_batch_size",
-    "micro_batch_size": "micro_train_batch_size",
-    "dynamic_batch_enable": "use_dynamic_batch",
-    "tensor_parallel_size": "ds_tensor_parallel_size",
-}
 
 #: With one of these a step has another number of micro-batches.
 _OTHER_BATCHES = ("use_dynamic_batch", "ring_attn_size", "ds_tensor_parallel_size")
@@ -70,7 +52,7 @@ class _Options:
         self.values: dict[str, Any] = {}
         for name in document:
             group = _GROUP.fullmatch(name)
-            known = _RENAMED.get(group["name"], group["name"]) if group else name
+            known = _TABLE.renamed.get(group["name"], group["name"]) if group else name
             self.values[known] = document.values[name]
             self._written[known] = name
         self.is_grouped = any(map(_GROUP.fullmatch, document))
@@ -83,7 +65,7 @@ def facts_of_openrlhf(module: str, document: Document) -> Iterator[Fact]:
     """Yield the facts that the options of a module state."""
     source = f"{document.file}: {module}"
     options = _Options(document)
-    if (task := _TASKS.get(module.rpartition(".")[2])) is not None:
+    if (task := _TABLE.tasks.get(module.rpartition(".")[2])) is not None:
         yield Fact(name="task", value=task, source=source)
     yield Fact(name="framework", value="openrlhf", source=source)
     yield Fact(name="integration", value="none", source=source)
@@ -91,13 +73,13 @@ def facts_of_openrlhf(module: str, document: Document) -> Iterator[Fact]:
     yield Fact(name="optimizer", value="passed", source=source)
     if "max_norm" not in options.values:  # its default is 1.0
         yield Fact(name="gradient_clipping", value=OneOf((0.0, 1.0)), source=source)
-    for option, (name, value) in _DEFAULTS.items():
+    for option, (name, value) in _TABLE.defaults.items():
         if option not in options.values:
             yield Fact(name=name, value=value, source=f"{source}'s default", yields=True)
-    for option, name in _NUMBERS.items():
+    for option, name in _TABLE.numbers.items():
         if (number := as_number(options.values.get(option))) is not None:
             yield options.fact(name, number, option)
-    for option, name in _SWITCHES.items():
+    for option, name in _TABLE.switches.items():
         if options.values.get(option) is True:
             yield options.fact(name, True, option)
     yield from _precision(options, source)

@@ -11,14 +11,11 @@ import re
 import traceback
 from collections.abc import Iterator
 
+from vgpu.json_tables import decoded_texts, table_beside
+
 #: torch's words, of ``RandomSampler`` and ``ConcatDataset``; then what Python, torch, NumPy and pandas say of a list of
 #: nothing that a program counts on.
-_WITHOUT_ROWS = re.compile(
-    r"but got num_samples=0$|^datasets should not be an empty iterable$|expected a non-empty (?:list of Tensors|TensorList)"
-    r"|\(\) (?:arg|iterable argument) is (?:an )?empty(?: sequence)?$|^need at least one array to (?:concatenate|stack)$"
-    r"|^No objects to concatenate$|^'?a'? cannot be empty unless no samples are taken$|^Sample larger than population"
-    r"|^Cannot choose from an empty (?:sequence|population)$|^empty range"
-)
+_WITHOUT_ROWS = re.compile("|".join(decoded_texts(table_beside(__file__)["without_rows"])))
 
 #: Programs' own words: ``No bin files found in data/TinyStories_all_data``.
 _NO_FILES = re.compile(

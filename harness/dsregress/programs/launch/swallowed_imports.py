@@ -34,7 +34,7 @@ def swallowed_reason(error: Exception) -> Exception:
             try:
                 importlib.import_module(f"{found[2]}.{module}")
             except Exception as reason:  # of any kind, as the program catches any
-                return reason.with_traceback(_joined(error.__traceback__, _of_the_program(reason.__traceback__)))
+                return reason.with_traceback(_appended(error.__traceback__, _of_the_program(reason.__traceback__)))
     return error
 
 
@@ -45,11 +45,11 @@ def _of_the_program(trace: TracebackType | None) -> TracebackType | None:
     return trace
 
 
-def _joined(outer: TracebackType | None, inner: TracebackType | None) -> TracebackType | None:
+def _appended(outer: TracebackType | None, inner: TracebackType | None) -> TracebackType | None:
     """Return one traceback: that of the import which failed, and of what it imports."""
     if outer is None:
         return inner
-    return TracebackType(_joined(outer.tb_next, inner), outer.tb_frame, outer.tb_lasti, outer.tb_lineno)
+    return TracebackType(_appended(outer.tb_next, inner), outer.tb_frame, outer.tb_lasti, outer.tb_lineno)
 
 
 def _modules_defining(name: str, folder: Path) -> Iterator[str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import filecmp
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -16,10 +17,7 @@ from pathlib import Path
 _COMPILED = "__pycache__"
 
 #: Ends of the names of files without weights or another state: they are read to be written anew, too, as a model card is.
-_WITHOUT_STATE = (
-    *(".md", ".txt", ".json", ".jsonl", ".jinja", ".yaml", ".yml", ".toml", ".csv", ".log", ".py"),
-    *(".model", ".vocab"),
-)
+_WITHOUT_STATE = re.compile(r"\.(?:md|txt|jsonl?|jinja|ya?ml|toml|csv|log|py|model|vocab)$")
 
 #: A part of the names of TensorBoard's files.
 _EVENTS = ".tfevents."
@@ -47,7 +45,7 @@ def are_read(kept: Path, folder: Path) -> bool | None:
     since, by whatever reads, or is no longer there. If none has, any other file counts. Return None if the file system does
     not say when a file was read."""
     names = list(_regular_files(kept))
-    of_state = [name for name in names if not name.endswith(_WITHOUT_STATE) and _EVENTS not in name]
+    of_state = [name for name in names if not _WITHOUT_STATE.search(name) and _EVENTS not in name]
     if any(map(_is_read, (folder / name for name in of_state or names))):
         return True
     return False if _says_when_read(folder) else None
