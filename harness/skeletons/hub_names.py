@@ -31,12 +31,12 @@ _LEAST_LIKENESS = 0.6
 def known_model_name(name: str) -> str | None:
     """Return the known model that a name means: itself, or the one that it mirrors or was fine-tuned from; None if there is
     none. Case does not matter, as on the hub."""
-    return _published(name) or _called_after(name)
+    return _published(name) or _called_after(name) or _copied(name)
 
 
 def is_called_after_another(name: str) -> bool:
     """Return True for a model of which only its name says from which known one it was fine-tuned."""
-    return _published(name) is None and _called_after(name) is not None
+    return _published(name) is None and known_model_name(name) is not None
 
 
 def _published(name: str) -> str | None:
@@ -55,9 +55,9 @@ def _published(name: str) -> str | None:
 
 
 def _called_after(name: str) -> str | None:
-    """Return the known model whose name a model's own begins with, as people call what they fine-tuned:
-    ``me/Llama-3.2-1B-Instruct-cold-start``; None if the rest of it says that its shapes are others, or its publisher is that
-    model's own, who calls other models so too (``whisper-large-v3-turbo``)."""
+    """Return the known model whose name a model's own is, or begins with, as people call what they copied or fine-tuned:
+    ``me/Llama-3.2-1B-Instruct-cold-start``, ``checkpoints/Qwen2.5-7B``; None if the rest of it says that its shapes are
+    others, or its publisher is that model's own, who calls other models so too (``whisper-large-v3-turbo``)."""
     organisation, _, short = name.lower().partition("/")
     bases = [lower for lower in _by_lower() if _begins_with(short, lower.rpartition("/")[2])]
     if any(lower.partition("/")[0] == organisation for lower in bases):
@@ -67,19 +67,35 @@ def _called_after(name: str) -> str | None:
     return _by_lower()[longest] if longest and not _of_other_shapes().search(rest) else None
 
 
+def _copied(name: str) -> str | None:
+    """Return the known model from which one of this name was fine-tuned that another publishes:
+    ``checkpoints/vicuna-7b-v1.5``. The name says a size; None without one."""
+    organisation, _, short = name.lower().partition("/")
+    if not organisation or not _SIZED.search(short):
+        return None
+    for pattern, base in fine_tuned().items():
+        part = pattern.lower().partition("/")[2]
+        first = part.partition("*")[0]
+        if first and fnmatch.fnmatchcase(short, part) and not _of_other_shapes().search(short[len(first) :]):
+            return base
+    return None
+
+
 def _begins_with(short: str, name: str) -> bool:
-    """Return True if a name goes on after that of a model, which says a size: ``t5-small`` does, and ``bert`` none."""
-    return len(short) > len(name) and short.startswith(name) and short[len(name)] in "-_." and bool(_SIZED.search(name))
+    """Return True if a name is that of a model, or goes on after it, which says a size: ``t5-small`` does, ``bert`` none."""
+    is_whole = short == name or (short.startswith(name) and short[len(name)] in "-_.")
+    return is_whole and bool(_SIZED.search(name))
 
 
 def known_model_of_folder(name: str) -> str | None:
-    """Return the known model whose name a folder has, as after ``git clone``: ``Qwen2.5-3B-Instruct``; None without one."""
+    """Return the known model whose name a folder has, as after ``git clone``, or begins with: ``Qwen2.5-3B-Instruct-sft``;
+    None without one."""
     short = name.lower()
     for pattern in (*known_models(), *fine_tuned()):
         organisation, _, of_model = pattern.lower().partition("/")
         if of_model.strip("*") and fnmatch.fnmatchcase(short, of_model):
             return known_model_name(f"{organisation}/{short}")
-    return None
+    return known_model_name(f"a-folder/{short}")
 
 
 def nearest_known_name(name: str, known: Iterable[str]) -> str | None:

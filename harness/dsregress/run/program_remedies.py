@@ -55,6 +55,7 @@ _RANKS = re.compile(r"give --ranks (\d{1,3})\b")
 _VARIABLES = re.compile(r"write ((?:\w+=(?:VALUE|\*+) )+)before the line")
 #: Variables whose value is sent to a server, and so nowhere in a run.
 _CREDENTIAL = re.compile(r"(?:_|\b)(?:KEY|TOKEN|SECRET|PASSWORD)$")
+_SHAPES_OF = re.compile(r"for the shapes of ([^\s,]+)")
 _STEPS = re.compile(r"ended after (\d{1,3}) optimizer steps?, and \d+ are needed: give it .* --steps (\d{1,3})$")
 _PATH = re.compile(r"write PYTHONPATH=(\S+) before the line")
 _REFUSED_ARGUMENT = re.compile(r"exits with 2: .*error: (?:unrecognized arguments|argument )")
@@ -254,6 +255,8 @@ def _rows(said: str, attempt: Attempt) -> Remedy | None:
         return None
     what, _, advice = said.partition(": ")[2].partition(": give --synthetic-data")
     made = "the model keeps its initial weights" if "initial weights" in advice else "its rows are made up"
+    if (shapes := _SHAPES_OF.search(advice)) is not None:
+        made = f"{shapes[1]}, whose name it has, takes its place"
     return _changed(attempt, f"{what}: {made} (--synthetic-data)", synthetic_data=True)
 
 

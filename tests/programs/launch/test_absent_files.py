@@ -98,12 +98,13 @@ def _worker_error() -> Exception:
         (lambda: _refuse("data folder data/train does not exist"), f"there is no data/train {_HERE}"),
         (
             lambda: _raised(Path("qwen/Qwen2.5-7B/model.safetensors").read_bytes),
-            "there is no qwen/Qwen2.5-7B/model.safetensors: `skeleton Qwen/Qwen2.5-7B --out qwen/Qwen2.5-7B` makes one",
+            "there is no qwen/Qwen2.5-7B where the program is launched: give --synthetic-data for the shapes of "
+            "Qwen/Qwen2.5-7B",
         ),
         (
             lambda: _raised(Path("Qwen2.5-3B-Instruct/tokenizer_config.json").read_bytes),
-            "there is no Qwen2.5-3B-Instruct/tokenizer_config.json: `skeleton Qwen/Qwen2.5-3B-Instruct --out "
-            "Qwen2.5-3B-Instruct` makes one",
+            "there is no Qwen2.5-3B-Instruct where the program is launched: give --synthetic-data for the shapes of "
+            "Qwen/Qwen2.5-3B-Instruct",
         ),
         (lambda: _raised(Path("gpt2/log.json").read_bytes), f"there is no gpt2/log.json {_HERE}"),
         (

@@ -187,3 +187,35 @@ def test_a_program_goes_on_without_weights_that_it_looks_for_in_vain(folder: Pat
     (folder / "train.py").write_text(LOADS.format(load=load))
     passed(ran(folder, "sim", 1, "python train.py", synthetic_data=True))
     assert not synthetic_files._files
+
+
+OF_A_FOLDER = """
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained({path!r})
+model = AutoModelForCausalLM.from_pretrained({path!r}).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(4):
+    ids = tokenizer(["a b c"], return_tensors="pt").input_ids.cuda()
+    model(ids, labels=ids).loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("path", ["/mnt/team/checkpoints/gpt2", "../models/base/gpt2", "checkpoints/gpt2"])
+def test_a_known_model_takes_the_place_of_a_folder_of_its_name(folder: Path, path: str) -> None:
+    pytest.importorskip("transformers")
+    (folder / "train.py").write_text(OF_A_FOLDER.format(path=path))
+    passed(ran(folder, "sim", 1, "python train.py", synthetic_data=True))
+    assert sorted(one.name for one in folder.iterdir()) == ["train.py"]
+
+
+def test_without_the_option_the_model_is_named(folder: Path) -> None:
+    pytest.importorskip("transformers")
+    (folder / "train.py").write_text(OF_A_FOLDER.format(path="/mnt/team/checkpoints/gpt2"))
+    record = ran(folder, "sim", 1, "python train.py")
+    assert record.signature == (
+        "CannotRun: train.py:5: there is no .../gpt2 on this machine: give --synthetic-data for the shapes of "
+        "openai-community/gpt2, or put it there"
+    )

@@ -154,6 +154,18 @@ def test_initial_weights_stay_in_place_of_those_of_an_absent_file() -> None:
     )
 
 
+def test_a_known_model_takes_the_place_of_an_absent_folder_of_its_name() -> None:
+    more, line = remedied(
+        "CannotRun: train.py:5: there is no .../Qwen2.5-7B on this machine: give --synthetic-data for the shapes of "
+        "Qwen/Qwen2.5-7B, or put it there"
+    )
+    assert more == changed(GIVEN, synthetic_data=True)
+    assert line == (
+        "train.py:5: there is no .../Qwen2.5-7B on this machine: Qwen/Qwen2.5-7B, whose name it has, takes its place "
+        "(--synthetic-data)"
+    )
+
+
 def test_it_runs_as_the_ranks_that_it_starts_itself_unless_its_user_named_others() -> None:
     said = "CannotRun: train.py starts 2 ranks, on as many GPUs: give --ranks 2"
     more, line = remedied(said)

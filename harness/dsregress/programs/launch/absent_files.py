@@ -56,12 +56,6 @@ _ROOM = faults.SIGNATURE_LENGTH - len("CannotRun: ")
 _MAKE_UP = "give --synthetic-data for made-up rows"
 _KEEP_INITIAL = "give --synthetic-data to keep initial weights"
 
-#: Files of a model that a skeleton has too.
-_OF_A_SKELETON = re.compile(
-    r"(generation_)?config\.json|tokenizer.*\.(json|model)|vocab\.json|merges\.txt|model.*\.safetensors.*"
-)
-
-
 #: A statement that writes a file.
 _WRITING = re.compile(r"""\bopen\(.*["'][wax]b?\+?["']|\.write_(?:text|bytes)\(""")
 
@@ -89,6 +83,11 @@ def absent_file(error: BaseException, arguments: Sequence[str], source: str, run
                     return AbsentFile(whole, f"{place_of(error)}: {_said(path, folder, makes)}", None)
                 form = synthetic_files.format_of(whole, one, run)
                 advice = _advice(one)
+                if form is None and (model := synthetic_files.folder_of_model(whole, run)) is not None:
+                    folder, form = model
+                    make = f"give --synthetic-data for the shapes of {form.removeprefix(synthetic_files.MODEL)}"
+                    line = f"{place_of(error)}: {_said(path, folder, f'{make}, or put it there')}"
+                    return AbsentFile(folder, line, form)
                 if form is not None:
                     make = _KEEP_INITIAL if form == synthetic_files.WEIGHTS else _MAKE_UP
                     advice = f"{make}, or {advice or 'put it there'}"
@@ -226,13 +225,17 @@ def _said(path: str, whole: str, advice: str, others: Sequence[str] = ()) -> str
         return f"{placeholder[0]!r} stands for a path of yours: write it into the line or the settings that have it"
     if (inside := _in_the_copy(whole)) is not None:
         folder, name = os.path.split(inside)
-        model = known_model_of_folder(os.path.basename(folder)) if _OF_A_SKELETON.fullmatch(name) else None
+        model = (
+            known_model_of_folder(os.path.basename(folder)) if synthetic_files.OF_A_SKELETON.fullmatch(name) else None
+        )
         if model and not advice:
             return f"there is no {inside}: `skeleton {model} --out {folder}` makes one"
         return f"there is no {' or '.join((inside, *others))} where the program is launched: " + (
             advice or ("put them there" if others else "put it there, or launch it in the folder that has it")
         )
     if (inside := _inside(whole, os.path.expanduser("~"))) is not None:
-        return f"there is no ~/{inside}, as a program's home is empty here: give the file by its whole path"
+        return (
+            f"there is no ~/{inside}, as a program's home is empty here: {advice or 'give the file by its whole path'}"
+        )
     typed = workplace.as_typed(path, Path(os.path.realpath(os.getcwd())).parent)
-    return f"there is no {typed} on this machine: put it there, or give a path that is here"
+    return f"there is no {typed} on this machine: {advice or 'put it there, or give a path that is here'}"

@@ -56,6 +56,8 @@ def local_weights(
         if not contents:
             patches.enter_context(unread_weights())
             patches.enter_context(unwritten_weights())
+        for path, name in synthetic_files.absent_models().items():
+            weights.place(name, path)
         if tiny:
             patches.enter_context(tiny_models.shrunk_models(weights.substitute, weights.shrunk))
         yield weights
@@ -103,6 +105,17 @@ class LocalWeights:
                 what = f"{name} is not here, and no known model"
                 raise NotHere(what, "give --synthetic-data to keep initial weights") from absence
             return synthetic_files.file_of_weights(file)
+
+    def place(self, name: str, path: str) -> None:
+        """Put a known model where a program looks for a folder of it: the user's own if it is in the cache."""
+        found = self.folder(name)
+        if found is None:
+            found = Path(str(self.cached(name, "config.json"))).parent
+        for file in _file_names(found):
+            link = Path(path) / file
+            link.parent.mkdir(parents=True, exist_ok=True)
+            with contextlib.suppress(FileExistsError):  # another rank was faster
+                link.symlink_to(found / file)
 
     def known(self, name: str, cache: object = None) -> Path | None:
         """Return the skeleton as `folder` does, but None instead of an error."""

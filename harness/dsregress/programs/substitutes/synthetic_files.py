@@ -1,5 +1,5 @@
 """Files of a program's own that are not on this machine: rows, texts or tokens in the format in which its code reads them,
-and files that stand for weights (`absent_weights`).
+files that stand for weights (`absent_weights`), and folders of models by whose name a known one is meant (`local_weights`).
 
 A program that does not find such a file ends. The file is noted in the folder of the run, and the cell is retried with it
 in its place (`has_new_file`), as `substitutes.more_columns` does with columns. So code that looks whether the file is there,
@@ -26,6 +26,7 @@ from pathlib import Path
 from dsregress.probe.border.untrusted import read_regular
 from dsregress.programs.substitutes import more_columns, synthetic_rows
 from dsregress.programs.world.resource_errors import innermost_place
+from skeletons.hub_names import known_model_of_folder
 from vgpu import isolation
 from vgpu.json_tables import decoded_text, table_beside
 from vgpu.whole_files import write_whole
@@ -65,12 +66,36 @@ WEIGHTS = "weights"
 _OF_WEIGHTS = (".pt", ".pth", ".ckpt", ".bin", ".safetensors", ".tar")
 _LOADS = re.compile(r"\btorch\.load\(|\bload_file\(|\bload_state_dict\(")
 
+#: Files of a model that a skeleton has too.
+OF_A_SKELETON = re.compile(
+    r"(generation_)?config\.json|tokenizer.*\.(json|model)|vocab\.json|merges\.txt|model.*\.safetensors.*"
+)
+
+#: The form of a folder of a model is this, and the name of the known one.
+MODEL = "model "
+
 _files: dict[str, str] = {}
 
 
 def made_files() -> Sequence[str]:
     """Return the names of the data files that are made up."""
-    return tuple(os.path.basename(path) for path, form in _files.items() if form != WEIGHTS)
+    return tuple(os.path.basename(path) for path, form in _files.items() if not form.startswith((WEIGHTS, MODEL)))
+
+
+def absent_models() -> dict[str, str]:
+    """Return the known models whose skeletons take the place of folders that are not here, by the folders' paths."""
+    return {path: form.removeprefix(MODEL) for path, form in _files.items() if form.startswith(MODEL)}
+
+
+def folder_of_model(path: str, run: Path) -> tuple[str, str] | None:
+    """Return the folder of a model that a missing path is, or one of whose files it is, and its form; None if no known model
+    has its name, or if what is written there would stay."""
+    folders = (path, os.path.dirname(path)) if OF_A_SKELETON.fullmatch(os.path.basename(path)) else (path,)
+    for folder in folders:
+        name = known_model_of_folder(os.path.basename(folder))
+        if name is not None and not os.path.exists(folder) and _stays_in_the_run(folder, run):
+            return folder, f"{MODEL}{name}"
+    return None
 
 
 def stands_for_weights(path: str | os.PathLike[str]) -> bool:
@@ -138,7 +163,7 @@ def write_files(run: Path) -> None:
     """Write the added files that are not there. Called by a rank that works in the folder of its run."""
     for path, form in _files.items():
         file = Path(path)
-        if not file.exists() and _stays_in_the_run(path, run):
+        if not form.startswith(MODEL) and not file.exists() and _stays_in_the_run(path, run):
             with contextlib.suppress(PermissionError):  # of a folder that is another user's: the file stays missing
                 file.parent.mkdir(parents=True, exist_ok=True)
                 write_whole(file, _content(file, form))
