@@ -57,7 +57,7 @@ def local_weights(
             patches.enter_context(unread_weights())
             patches.enter_context(unwritten_weights())
         for path, name in synthetic_files.absent_models().items():
-            weights.place(name, path)
+            weights.put_in(name, path)
         if tiny:
             patches.enter_context(tiny_models.shrunk_models(weights.substitute, weights.shrunk))
         yield weights
@@ -106,7 +106,7 @@ class LocalWeights:
                 raise NotHere(what, "give --synthetic-data to keep initial weights") from absence
             return synthetic_files.file_of_weights(file)
 
-    def place(self, name: str, path: str) -> None:
+    def put_in(self, name: str, path: str) -> None:
         """Put a known model where a program looks for a folder of it: the user's own if it is in the cache."""
         found = self.folder(name)
         if found is None:
