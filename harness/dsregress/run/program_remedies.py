@@ -16,6 +16,7 @@ from dsregress.advice.other_packages import OF_A_CALL, packages_to_try
 from dsregress.compare.failed_imports import failed_import, is_not_loaded
 from dsregress.compare.outcomes import NO_RANK
 from dsregress.model import AXES, Failed, MachineFault, Outcome, Signature, Stack, read_signature
+from dsregress.probe import launch_line
 from dsregress.probe.border import machine
 from dsregress.probe.border.masking import masked_launch_line
 from dsregress.probe.module_packages import packages_by_module
@@ -53,6 +54,7 @@ _ABSENT_MODULE = re.compile(r"No module named '(\w+)'")
 _RANKS = re.compile(r"give --ranks (\d{1,3})\b")
 #: What a line says of a key is masked.
 _VARIABLES = re.compile(r"write ((?:\w+=(?:VALUE|\*+) )+)before the line")
+_CARDS = "CUDA_VISIBLE_DEVICES"
 #: Variables whose value is sent to a server, and so nowhere in a run.
 _CREDENTIAL = re.compile(r"(?:_|\b)(?:KEY|TOKEN|SECRET|PASSWORD)$")
 _SHAPES_OF = re.compile(r"for the shapes of ([^\s,]+)")
@@ -311,6 +313,16 @@ def _credentials(said: str, attempt: Attempt) -> Remedy | None:
     return _changed(attempt, f"runs with {given}, which a run without network sends nowhere", line=f"{given} {line}")
 
 
+def _cards(said: str, attempt: Attempt) -> Remedy | None:
+    """Say which cards there are, as a machine of several users does: one for each rank."""
+    found, line = _VARIABLES.search(said), attempt.program.line
+    if found is None or found[1].split() != [f"{_CARDS}=VALUE"] or f"{_CARDS}=" in line:
+        return None
+    ranks = attempt.program.ranks or launch_line.parse(line).ranks or 1
+    given = f"{_CARDS}={','.join(map(str, range(ranks)))}"
+    return _changed(attempt, f"runs with {given}, as a machine of several users sets it", line=f"{given} {line}")
+
+
 def _launcher(said: str, attempt: Attempt) -> Remedy | None:
     line = attempt.program.line
     launched = _PYTHON.sub("torchrun ", line, count=1)
@@ -336,6 +348,7 @@ _REMEDIES: tuple[Callable[[str, Attempt], Remedy | None], ...] = (
     _more_ranks,
     _path,
     _credentials,
+    _cards,
     _launcher,
 )
 

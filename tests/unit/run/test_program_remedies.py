@@ -266,6 +266,16 @@ def test_a_key_that_no_server_sees_is_given_and_other_variables_are_the_users() 
     assert after(said.format("API_KEY, ENTITY", "API_KEY=VALUE ENTITY=VALUE")) is None
 
 
+def test_a_program_that_reads_which_cards_there_are_has_one_for_each_rank() -> None:
+    said = "CannotRun: a.py:1 reads the variable {0}, which is not set: write {0}=VALUE before the line"
+    said = said.format("CUDA_VISIBLE_DEVICES")
+    attempt, line = remedied(said, changed(GIVEN, line="torchrun --nproc-per-node 4 train.py"))
+    assert attempt.program.line == "CUDA_VISIBLE_DEVICES=0,1,2,3 torchrun --nproc-per-node 4 train.py"
+    assert line == "runs with CUDA_VISIBLE_DEVICES=0,1,2,3, as a machine of several users sets it"
+    assert after(said, attempt) is None
+    assert remedied(said)[0].program.line == "CUDA_VISIBLE_DEVICES=0 python train.py --lr 1"
+
+
 def test_a_dependency_that_lost_what_an_added_package_imports_is_of_that_packages_day() -> None:
     stack = msgspec.structs.replace(STACK, versions={**STACK.versions, "pytorch-lightning": "1.4.2"})
     given = msgspec.structs.replace(GIVEN, added=("pytorch-lightning",), pinned=("pytorch-lightning",))
