@@ -1,6 +1,7 @@
 """LLaMA-Factory's command, as its releases start the ranks of a job, and torch's older launcher."""
 
 import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -93,3 +94,12 @@ def test_trl_whose_command_is_a_package_is_run_as_any_other_command(
     begun = start_of(parse("trl grpo --num_processes 2"), 0)
     assert (begun.program, begun.entry, begun.arguments) == ("trl", "trl.cli:main", ("grpo", "--num_processes", "2"))
     sys.modules.pop("trl")
+
+
+@pytest.mark.parametrize(("cuda", "kept"), [(None, {"CUDA_VISIBLE_DEVICES": "0,1"}), ("12.8", {})])
+def test_a_program_sees_which_cards_its_line_names_where_torch_could_use_none(
+    monkeypatch: pytest.MonkeyPatch, cuda: str | None, kept: dict[str, str]
+) -> None:
+    torch = types.SimpleNamespace(version=types.SimpleNamespace(cuda=cuda, hip=None))
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    assert start_of(parse("CUDA_VISIBLE_DEVICES=0,1 RANK=3 python train.py"), 0).variables == kept

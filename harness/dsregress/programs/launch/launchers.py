@@ -36,8 +36,8 @@ class Start:
     is_launched: bool = True  #: a launcher starts the ranks of a job that has several
 
 
-#: Variables of a job's geometry, which the harness sets.
-_GEOMETRY = RANK_VARIABLES | {"CUDA_VISIBLE_DEVICES"}
+#: The variable of the cards that a process sees. Where a torch could use real ones, the harness sets it.
+_CARDS = "CUDA_VISIBLE_DEVICES"
 
 
 def start_of(line: LaunchLine, local_rank: int) -> Start:
@@ -47,10 +47,18 @@ def start_of(line: LaunchLine, local_rank: int) -> Start:
     with variables(given):
         begun = _STARTS[line.launcher](line, local_rank)
     given.update(begun.variables)  # a launcher has the last word
-    kept = {name: value for name, value in given.items() if name not in _GEOMETRY}
+    kept = {name: value for name, value in given.items() if name not in RANK_VARIABLES}
+    if _could_use_cards():
+        kept.pop(_CARDS, None)
     is_launched = begun.has_rank or not RANK_VARIABLES.isdisjoint(dict(line.variables))
     # mpirun and srun assign ranks as well, and appear in no line.
     return dataclasses.replace(begun, variables=kept, has_rank=is_launched or _ranks() > 1, is_launched=is_launched)
+
+
+def _could_use_cards() -> bool:
+    """Return False if torch is loaded, and is a build for the CPU."""
+    version = getattr(sys.modules.get("torch"), "version", None)
+    return version is None or bool(version.cuda or version.hip)
 
 
 def _ranks() -> int:
