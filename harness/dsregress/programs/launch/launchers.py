@@ -57,8 +57,8 @@ def start_of(line: LaunchLine, local_rank: int) -> Start:
 
 def _could_use_cards() -> bool:
     """Return False if torch is loaded, and is a build for the CPU."""
-    version = getattr(sys.modules.get("torch"), "version", None)
-    return version is None or bool(version.cuda or version.hip)
+    core = getattr(sys.modules.get("torch"), "_C", None)
+    return bool(getattr(core, "_has_cuda", True))
 
 
 def _ranks() -> int:
