@@ -71,7 +71,9 @@ def test_only_what_is_new_or_changed_is_kept_and_it_replaces_links_to_the_users_
     (run / "out").mkdir()
     (run / "out" / "model.bin").write_text("weights")
     (run / "state.bin").write_text("new")
+    (run / ".git").write_text("gitdir: theirs")
     keep_written_files(run, user, kept)
+    assert not (kept / ".git").exists()
     assert sorted(str(file.relative_to(kept)) for file in kept.rglob("*") if file.is_file()) == [
         "out/model.bin",
         "state.bin",

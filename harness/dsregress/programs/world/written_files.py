@@ -71,12 +71,13 @@ def _says_when_read(folder: Path) -> bool:
 
 
 def _regular_files(folder: Path) -> Iterator[str]:
-    """Yield the relative paths of the files below a folder that are no links."""
+    """Yield the relative paths of the files below a folder that are no links, without what leads git to the user's
+    repository."""
     for at, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if name != _COMPILED]
         for name in files:
             path = os.path.join(at, name)
-            if os.path.isfile(path) and not os.path.islink(path):
+            if name != ".git" and os.path.isfile(path) and not os.path.islink(path):
                 yield os.path.relpath(path, folder)
 
 
