@@ -8,10 +8,10 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
-from dsregress.run.project_requirements import install_texts, project_folders
+from dsregress.run.project_requirements import PIP_LINE, install_texts, project_folders
 
 #: ``cd peft``, ``pip install -e . --no-deps``, and what begins the next list of commands.
-_STEP = re.compile(r"\bcd[ \t]+([^\s;&|`]+)|\b(?:uv )?pip3? install[ \t]+([^\n;&|`#]+)|^```", re.MULTILINE)
+_STEP = re.compile(rf"\bcd[ \t]+([^\s;&|`]+)|{PIP_LINE.pattern}|^```", re.MULTILINE)
 
 _OF_A_PACKAGE = ("pyproject.toml", "setup.py", "setup.cfg")
 

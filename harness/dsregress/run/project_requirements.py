@@ -51,7 +51,7 @@ _OF_ONE_SIGN = re.compile(r"([\w.-]+)\s*=\s*(\d[^=\s]*)(?:=\S*)?")
 _OF_INSTALLING = ("README*", "INSTALL*", "[Gg]et*[Ss]tarted*.md", "install*.sh", "setup*.sh", "Dockerfile*")
 
 #: ``$ pip install trl==0.9.6 "peft>=0.10" && ...``
-_PIP_LINE = re.compile(r"\b(?:uv )?pip3? install[ \t]+([^\n;&|`#]+)")
+PIP_LINE = re.compile(r"\b(?:uv )?pip3? install[ \t]+([^\n;&|`#]+)")
 
 #: ``transformers @ git+https://github.com/owner/transformers@branch#egg=transformers``, of which the address may be alone.
 _OF_GIT = re.compile(r"(?:([\w.-]+)(?:\[[\w,]*\])?\s*@\s*)?git\+\w+://([^\s#'\",;)]+)(#[^\s'\",;)]*)?")
@@ -217,7 +217,7 @@ def _installed_texts(folder: Path) -> Iterator[tuple[str, str]]:
     """Yield (file, requirement) of what a folder's files tell one to install. A torch there is that of a CUDA: its
     release says nothing."""
     for file in _files_of_installing(folder):
-        for line in _PIP_LINE.findall(project_text(file).replace("\\\n", " ")):
+        for line in PIP_LINE.findall(project_text(file).replace("\\\n", " ")):
             for word in requirements_of_call(line):
                 if not word.startswith("-r ") and "/" not in word:
                     yield file.name, _without_release_of_torch(word)

@@ -32,7 +32,6 @@ from vgpu.replacing import Patches
 #: Libraries whose weights have a substitute with all tensors.
 _WITH_SUBSTITUTES = ("torchvision", "timm")
 
-
 #: What is said of weights of which a program needs more than that they are loaded.
 NEEDED = "is not here, and the program needs what is in it"
 

@@ -111,11 +111,7 @@ class LocalWeights:
         found = self.folder(name)
         if found is None:
             found = Path(str(self.cached(name, "config.json"))).parent
-        for file in _file_names(found):
-            link = Path(path) / file
-            link.parent.mkdir(parents=True, exist_ok=True)
-            with contextlib.suppress(FileExistsError):  # another rank was faster
-                link.symlink_to(found / file)
+        _linked(found, _file_names(found), path)
 
     def known(self, name: str, cache: object = None) -> Path | None:
         """Return the skeleton as `folder` does, but None instead of an error."""
@@ -263,13 +259,13 @@ def _file_names(folder: Path) -> list[str]:
 
 
 def _linked(folder: Path, names: list[str], target: Any) -> Path:
-    """Return the folder, or the program's ``local_dir`` with links to its files."""
+    """Return the folder, or the program's own, ``target``, with links to its files."""
     if target is None:
         return folder
     for name in names:
         place = Path(target) / name
         place.parent.mkdir(parents=True, exist_ok=True)
-        if not place.exists():
+        with contextlib.suppress(FileExistsError):  # it is the program's, or another rank was faster
             place.symlink_to(folder / name)
     return Path(target)
 
