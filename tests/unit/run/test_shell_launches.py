@@ -194,6 +194,13 @@ def test_variables_that_nobody_sets_are_all_named_at_once(folder: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("starter", ["mpiexec -n 8", "mpirun -np 8"])
+def test_a_starter_of_ranks_is_part_of_the_line(starter: str, folder: Path) -> None:
+    launch = launch_of_shell(f'FLAGS="--lr 1"; {starter} python train.py $FLAGS', folder)
+    assert launch.line == f"{starter} python train.py --lr 1"
+
+
+@pytest.mark.slow
 def test_variables_of_a_machine_are_those_of_one_node(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("NODE_RANK", "MASTER_ADDR"):
         monkeypatch.delenv(name, raising=False)
