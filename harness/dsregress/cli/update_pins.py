@@ -20,17 +20,22 @@ from dsregress.versions import locking, releases
 from dsregress.versions.declared_requirements import FILE as REQUIREMENTS
 from dsregress.versions.declared_requirements import write_requirements
 from dsregress.versions.stack_plans import ConfiguredStacks, plan_stacks
+from dsregress.versions.yanked import FILE as YANKED
+from dsregress.versions.yanked import write_yanked
 
 
 def update_pins(
     settings: Settings, installer: Installer, *, upgrade: bool, report: Callable[[str], None] = print
 ) -> None:
-    """Write the committed releases and requirements, the base lock, and the locks of the default and the named stacks.
+    """Write the committed releases, the yanked ones, the requirements, the base lock, and the locks of the default and the
+    named stacks.
 
     With ``upgrade``, packages that no stack pins move to their newest releases; without, they keep those of the base lock.
     """
     releases.write_releases({package: installer.published(package) for package in releases.OLDEST})
     report(f"wrote {releases.FILE.name}")
+    write_yanked({package: installer.yanked_releases(package) for package in releases.OLDEST})
+    report(f"wrote {YANKED.name}")
     write_requirements(installer.published, installer.declared_requirements)
     report(f"wrote {REQUIREMENTS.name}")
 

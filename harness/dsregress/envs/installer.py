@@ -69,6 +69,10 @@ class Installer(PackageCommands):
         """See `dsregress.envs.package_index.published_releases`."""
         return package_index.published_releases(self, package, python)
 
+    def yanked_releases(self, package: str) -> dict[str, str]:
+        """See `dsregress.envs.package_index.yanked_releases`."""
+        return package_index.yanked_releases(self, package)
+
     def upload_day(self, package: str, version: str) -> str:
         """See `dsregress.envs.package_index.upload_day`."""
         return package_index.upload_day(self, package, version)

@@ -10,7 +10,13 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
+from packaging.utils import (
+    InvalidSdistFilename,
+    InvalidWheelFilename,
+    canonicalize_name,
+    parse_sdist_filename,
+    parse_wheel_filename,
+)
 from packaging.version import Version
 
 from dsregress.envs import signatures
@@ -32,6 +38,10 @@ PYTORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu/"
 _PATIENCE = {"UV_HTTP_TIMEOUT": "5", "UV_HTTP_CONNECT_TIMEOUT": "5", "UV_HTTP_RETRIES": "1"}
 
 _PLACE = "package index"
+
+#: What pip says, when asked for details, of a file that it does not take since its publisher yanked it.
+_YANKED_FILE = re.compile(r"Skipping link: yanked for reason: (.*): (\S+) \(from ")
+_NO_REASON = "<none given>"
 
 
 def published_releases(commands: PackageCommands, package: str, python: str = "") -> tuple[str, ...]:
@@ -73,6 +83,27 @@ def _query_releases(commands: PackageCommands, package: str, python: str) -> tup
         ) from None
     hint = "check the name and pip config list"
     raise UsageError(f"no configured index has a package {package!r}", where=_PLACE, hint=hint)
+
+
+def yanked_releases(commands: PackageCommands, package: str) -> dict[str, str]:
+    """Return the releases of which the user's indexes have only yanked files, each with the publisher's reason, which may
+    be empty. Raise as `published_releases` does."""
+    listed = set(map(Version, published_releases(commands, package)))
+    done = commands.run_pip("index", "versions", package, "--pre", "-vv", "--retries", "1", "--timeout", "15")
+    found: dict[str, str] = {}
+    for reason, url in _YANKED_FILE.findall(output_of(done)):
+        version = _version_of_file(url.partition("#")[0].rpartition("/")[2])
+        if version is not None and version not in listed:
+            found.setdefault(str(version), "" if reason == _NO_REASON else reason.strip())
+    return found
+
+
+def _version_of_file(name: str) -> Version | None:
+    """Return the version in the name of a wheel or a source; None for other files."""
+    try:
+        return parse_wheel_filename(name)[1] if name.endswith(".whl") else parse_sdist_filename(name)[1]
+    except (InvalidWheelFilename, InvalidSdistFilename):
+        return None
 
 
 def _known_then(commands: PackageCommands, package: str, listed: tuple[str, ...]) -> tuple[str, ...]:

@@ -50,6 +50,10 @@ def test_a_range_skips_it_and_a_spec_that_names_it_has_it(installer: Installer) 
         resolve("mine", "1.1,9.9", published)
 
 
+def test_it_is_listed_with_the_reason_of_its_publisher(installer: Installer) -> None:
+    assert installer.yanked_releases("mine") == {"1.1": "broken wheels"}
+
+
 def test_a_pin_installs_it_and_every_run_says_so(tmp_path: Path, installer: Installer) -> None:
     locked = tiny_packages.locked(PYTHON, "mine==1.1")
     for _ in range(2):
