@@ -26,8 +26,8 @@ _VOWELS = "aeiou"
 
 
 def tokenizer_files(family: TokenizerFamily) -> dict[str, bytes]:
-    """Return file name -> content: ``tokenizer.json``, its settings, and the files that tokenizers written in Python
-    read."""
+    """Return file name -> content: ``tokenizer.json`` if there is one, its settings, and the files that tokenizers
+    written in Python read."""
     vocabulary, merges = _vocabulary(family)
     if family.sentencepiece:
         own = sentencepiece_model.fast_parts(family, vocabulary)
@@ -40,6 +40,8 @@ def tokenizer_files(family: TokenizerFamily) -> dict[str, bytes]:
         own = _byte_level(vocabulary, merges)
         lines = "#version: 0.2\n" + "".join(f"{left} {right}\n" for left, right in merges)
         read = {"vocab.json": json.dumps(vocabulary, ensure_ascii=False).encode(), "merges.txt": lines.encode()}
+    if family.without_fast:
+        return {"tokenizer_config.json": json.dumps(dict(family.without_fast), indent=1).encode(), **read}
     return {
         "tokenizer.json": json.dumps(_fast(family, own), ensure_ascii=False).encode(),
         "tokenizer_config.json": json.dumps(_settings(family), ensure_ascii=False, indent=1).encode(),

@@ -15,7 +15,8 @@ github.com/mistralai/mistral-common. gpt-oss: ``tokenizer_config.json`` as copie
 ids of its configuration, whose rows are those of Llama 3.2; how a chat ends is ChatML's. mBART and NLLB: ids, languages and
 their order by transformers' tokenizers, which put them behind the 250,000 or 256,000 pieces of SentencePiece. Marian: the
 last token pads, by the configurations of `skeletons.known_models`. mBART and NLLB have fast tokenizers alone; Marian, which
-has none, gets SentencePiece models.
+has none, gets SentencePiece models. DeBERTa v3 and mDeBERTa are published with ``spm.model`` and two settings, and without
+``tokenizer.json``; the mask follows the last piece.
 """
 
 from __future__ import annotations
@@ -62,6 +63,9 @@ class TokenizerFamily:
     unigram: bool = False  #: of a SentencePiece model: not BPE; what it has no piece for is `unk`, not bytes
     spaces_first: bool = True  #: of a SentencePiece model: each text begins with a space
     legacy: bool | None = None  #: as the settings of a Llama tokenizer have it
+    #: the whole ``tokenizer_config.json`` of a family that is published without ``tokenizer.json``: what makes a fast one of
+    #: its SentencePiece model is the library's code. Empty: it has one.
+    without_fast: tuple[tuple[str, Any], ...] = ()
     named: tuple[tuple[str, str], ...] = ()  #: tokens that a processor looks up, as ``image_token``: name, text
 
 
@@ -86,7 +90,8 @@ def _tokenizer_family(fields: dict[str, Any]) -> TokenizerFamily:
         for index, text in enumerate(_special_texts(run), int(first))
     }
     own["plain"] = tuple(own.get("plain", ()))
-    own["named"] = tuple(own.get("named", {}).items())
+    for name in ("named", "without_fast"):
+        own[name] = tuple(own.get(name, {}).items())
     if own.get("chat_template"):
         own["chat_template"] = chat_template(own["chat_template"])
     return TokenizerFamily(**own)

@@ -3,6 +3,8 @@ in a release's environment tokenizers: each reads its own file, and has to give 
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from skeletons import tokenizer
@@ -16,6 +18,7 @@ EXPECTED = {
     "llama-2": ["\u2581Hel", "lo", *_WORDS, *_BYTES, "!"],
     "gemma": ["H", "e", "l", "lo", *_WORDS, *_BYTES, "!"],  # no space at the beginning
     "t5": ["\u2581Hel", "lo", *_WORDS, "\n\u4f60\u00e4", "!"],  # one unknown piece
+    "mdeberta-v3": ["\u2581Hel", "lo", *_WORDS, "\n\u4f60\u00e4", "!"],
 }
 
 
@@ -33,7 +36,7 @@ def test_a_tokenizer_written_in_python_reads_the_protocol_buffer(name: str) -> N
         assert read.decode(read.encode(TEXT)) == TEXT
 
 
-@pytest.mark.parametrize("name", EXPECTED)
+@pytest.mark.parametrize("name", [name for name in EXPECTED if not tokenizer_families()[name].without_fast])
 def test_a_fast_tokenizer_reads_the_json(name: str) -> None:
     tokenizers = pytest.importorskip("tokenizers")
     read = tokenizers.Tokenizer.from_str(
@@ -43,3 +46,10 @@ def test_a_fast_tokenizer_reads_the_json(name: str) -> None:
     assert encoded.tokens == EXPECTED[name]
     if not tokenizer_families()[name].unigram:
         assert read.decode(encoded.ids) == TEXT
+
+
+def test_a_family_without_a_fast_tokenizer_has_the_published_files_alone() -> None:
+    """Releases of transformers make a fast one of it, each in its own way: with special tokens around a text, or without."""
+    files = tokenizer.tokenizer_files(tokenizer_families()["deberta-v3"])
+    assert sorted(files) == ["spm.model", "tokenizer_config.json"]
+    assert json.loads(files["tokenizer_config.json"]) == {"do_lower_case": False, "vocab_type": "spm"}
