@@ -76,7 +76,8 @@ def test_weights_that_are_loaded_with_other_values_are_seen(
             "lin.weight: other values are loaded than were saved, of the same mean",
         ),
         ("model.scale = 3.0", "model.lin.weight.data.mul_(1.001)", ""),  # trained on since: nothing is known
-        ("model.scale = 3.0", "model.forward = lambda x: x.new_ones(1) * len(kept.append(1) or kept)", ""),
+        ("model.scale = 3.0", "Model.forward = lambda self, x: x.new_ones(1) * len(kept.append(1) or kept)", ""),
+        ("pass", "model.forward = lambda x: 2 * Model.forward(model, x)", ""),  # a trainer's, for mixed precision
     ],
 )
 def test_what_comes_out_otherwise_of_the_same_weights_is_seen(fault: str, last: str, said: str, tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ class SampleCall:
         was_training = model.training
         model.eval()
         try:
-            with torch.no_grad(), torch.random.fork_rng(devices=[]):
+            with torch.no_grad(), torch.random.fork_rng(devices=[]), _forward_of_its_class(model):
                 found = [self._repeated(model) for _ in range(2)]
         except Exception:  # another module than the one that was called, or one of a wrapper: nothing is known
             return None
@@ -86,6 +86,18 @@ class SampleCall:
         out = model(*args, **kwargs)
         loss = out.get("loss") if isinstance(out, Mapping) else None
         return ModelOutputs([one.float() for one in _floats(out)], None if loss is None else float(loss))
+
+
+@contextlib.contextmanager
+def _forward_of_its_class(model: torch.nn.Module) -> Iterator[None]:
+    """Call a model without the ``forward`` that a trainer has put on it alone, as accelerate does for mixed precision: the
+    same model, once it is loaded, lacks that, and rounds otherwise."""
+    put = vars(model).pop("forward", None)
+    try:
+        yield
+    finally:
+        if put is not None:
+            vars(model)["forward"] = put
 
 
 def distance(own: ModelOutputs, other: ModelOutputs) -> float | None:
