@@ -42,12 +42,12 @@ def no_network() -> Iterator[None]:
         yield
 
 
-#: The tracker that writes files and sends nothing, as transformers names it.
-_WRITES_FILES = "tensorboard"
+#: The trackers that write files here and send nothing, as transformers names them: by `VARIABLES`, if not by themselves.
+_WRITE_HERE = frozenset(("tensorboard", "wandb", "mlflow"))
 
 
 def _report_here_alone(patches: Patches) -> None:
-    """Make ``report_to`` name no tracker but one that writes files, whichever is requested: what is not installed is not
+    """Make ``report_to`` name no tracker but those that write files, whichever are requested: what is not installed is not
     missed. The callback of a tracker is code of the release, and may fail."""
     try:
         from transformers.integrations import integration_utils as integrations
@@ -57,8 +57,8 @@ def _report_here_alone(patches: Patches) -> None:
 
     def callbacks_here(report_to: str | list[str] | None) -> list[object]:
         named = [report_to] if isinstance(report_to, str) else report_to or []
-        is_wanted = not {_WRITES_FILES, "all"}.isdisjoint(named) and integrations.is_tensorboard_available()
-        return list(callbacks_of([_WRITES_FILES])) if is_wanted else []
+        here = [name for name in integrations.get_available_reporting_integrations() if name in _WRITE_HERE]
+        return list(callbacks_of([name for name in here if name in named or "all" in named]))
 
     patches.definition(integrations, "get_reporting_integration_callbacks", callbacks_here)
 
