@@ -9,6 +9,7 @@ from dsregress.compare.metrics import (
     FED_DIFFERENCE,
     LOADED_OTHERWISE,
     LOGGED_DIFFERENCE,
+    RESUMED_DATA,
     SAVED_DIFFERENCE,
     START_WEIGHTS,
     STEPS_TAKEN,
@@ -20,7 +21,7 @@ from dsregress.compare.metrics import (
 from dsregress.model import Finding
 
 #: Metrics of findings before a first step, in their order: all else, costs included, may follow from them.
-_OF_THE_JOB = (WEIGHT_PRECISION.name, START_WEIGHTS.name, FED_DIFFERENCE.name, TRAINED_WEIGHTS.name)
+_OF_THE_JOB = [one.name for one in (WEIGHT_PRECISION, START_WEIGHTS, RESUMED_DATA, FED_DIFFERENCE, TRAINED_WEIGHTS)]
 
 #: The distances from the truth say more than those from the baseline. They have no order of their own.
 _OF_TRAINING = (

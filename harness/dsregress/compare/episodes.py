@@ -22,6 +22,7 @@ from dsregress.compare.metrics import (
     FED_DIFFERENCE,
     OUTCOME,
     PILES_UP,
+    RESUMED_DATA,
     SAVED_NUMBERS,
     START_WEIGHTS,
     STEP_TIME,
@@ -45,7 +46,7 @@ _FREE_BELOW = 0.5
 
 #: Metrics of a program's distance from its own run with the baseline: of what it trains, what comes out
 #: and what stays from step to step.
-_OF_THE_JOB = WEIGHT_PRECISION, START_WEIGHTS, FED_DIFFERENCE, TRAINED_WEIGHTS
+_OF_THE_JOB = WEIGHT_PRECISION, START_WEIGHTS, RESUMED_DATA, FED_DIFFERENCE, TRAINED_WEIGHTS
 _FROM_BASELINE = frozenset(metric.name for metric in (*_OF_THE_JOB, *COMES_OUT, *PILES_UP, SAVED_NUMBERS))
 
 

@@ -35,6 +35,7 @@ from dsregress.compare.notes import Remarks, remarks_on
 from dsregress.compare.release_ranges import in_version_order
 from dsregress.compare.result_pairs import Pair, ResultIndex, left_out, why_not
 from dsregress.compare.result_summary import ResultSummary
+from dsregress.compare.resumed_data import judge_resumed_data
 from dsregress.compare.step_times import estimate_step_times
 from dsregress.compare.unused_releases import why_begins_anew, why_says_nothing
 from dsregress.compare.worst_readings import Exact
@@ -191,6 +192,8 @@ class _Judgement:
 def _judge_training(pair: Pair) -> list[Finding]:
     """Return the findings on what a program is fed and what comes out. Where the data differ, the losses of these steps
     differ since the data do, and are no finding of their own; those of the steps before come first."""
+    if (resumed := judge_resumed_data(pair)) is not None:
+        return [resumed]
     fed = fed_differences.judge_feed(pair)
     if not fed.sentence:
         return training_differences.judge_training(pair)

@@ -22,7 +22,7 @@ from dsregress.compare.metrics import (
 from dsregress.compare.rank_feeds import Feed, feeds
 from dsregress.compare.worst_readings import Exact, Excess, exact_values, excesses, worst_values
 from dsregress.model import Result
-from dsregress.probe.border.wire import NO_NUMBER, Numerics, RunRecord, SavedTensors
+from dsregress.probe.border.wire import NO_NUMBER, Numerics, ResumedData, RunRecord, SavedTensors
 
 #: The phase of a program that generates.
 _GENERATE = "generate"
@@ -51,6 +51,7 @@ class ResultSummary(msgspec.Struct, frozen=True, kw_only=True):
     empty_files: tuple[str, ...] = ()  #: of weights, that it has saved
     ended: bool = False  #: a program, by itself
     goes_on: bool | None = None  #: from what an earlier run has left to it; None where that is not known
+    resumed: ResumedData | None = None  #: what it was fed first then, of the worst rank
     steps: int = 0  #: until then, or until it was ended, of the first rank
     step_growth: StepGrowth = StepGrowth()  #: of a program that ran on
     logged: tuple[
@@ -126,6 +127,7 @@ def summarize(result: Result) -> ResultSummary:
         empty_files=tuple(sorted({name for rank in record.ranks for name in rank.empty_files})),
         ended=bool(record.ranks) and all(rank.ended for rank in record.ranks),
         goes_on=_any_known(rank.goes_on for rank in record.ranks),
+        resumed=_least_right(rank.resumed for rank in record.ranks),
         steps=record.ranks[0].steps if record.ranks else 0,
         step_growth=step_growth(record),
         logged=tuple(record.ranks[0].logged) if record.ranks else (),
@@ -157,6 +159,12 @@ def _any_known(told: Iterable[bool | None]) -> bool | None:
     """Return True if any is; None if that is not known of any."""
     known = [one for one in told if one is not None]
     return any(known) if known else None
+
+
+def _least_right(told: Iterable[ResumedData | None]) -> ResumedData | None:
+    """Return the first that is not right, or else the first that is known."""
+    known = [one for one in told if one is not None]
+    return next((one for one in known if one.step != one.due), next(iter(known), None))
 
 
 def _of_all_ranks(saved_by: Sequence[Sequence[SavedTensors]]) -> tuple[SavedTensors, ...]:

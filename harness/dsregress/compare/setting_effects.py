@@ -19,6 +19,7 @@ from dsregress.compare.metrics import (
     FED_DIFFERENCE,
     METRICS,
     PARAMETER_ERROR,
+    RESUMED_DATA,
     SAVED_DIFFERENCE,
     START_WEIGHTS,
     TRAINED_WEIGHTS,
@@ -30,8 +31,8 @@ from dsregress.model import Finding
 AFTER_UPDATE = "numerics after an update"
 
 #: Likewise for what a job begins with.
-_BEGINNINGS = (WEIGHT_PRECISION, START_WEIGHTS, FED_DIFFERENCE, TRAINED_WEIGHTS)
-_WORDS = ("weight precision", "first weights", "data", "trained weights")
+_BEGINNINGS = (WEIGHT_PRECISION, START_WEIGHTS, RESUMED_DATA, FED_DIFFERENCE, TRAINED_WEIGHTS)
+_WORDS = ("weight precision", "first weights", "data", "data", "trained weights")
 _OF_THE_JOB = {metric.name: word for metric, word in zip(_BEGINNINGS, _WORDS, strict=True)}
 
 #: The phase whose costs are those of what is saved.

@@ -19,7 +19,7 @@ import contextlib
 import dataclasses
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -100,12 +100,17 @@ def prepare_run(request: CellRequest, folder: Path) -> None:
         peer_ranks.make_messages_folder(folder, simulated_ranks(request.parameters))
 
 
-def keep_files(request: CellRequest, folder: Path) -> None:
-    """Keep what the program has written, if the request has a folder for it."""
+def keep_files(request: CellRequest, folder: Path, ranks: Sequence[RankRecord]) -> None:
+    """Keep what the program has written, and what it was fed, if the request has a folder for it. Note what a program that
+    goes on from such a folder was fed."""
+    from dsregress.programs.watch import resumed_rows
     from dsregress.programs.world import workplace
 
     if request.kept:
         workplace.keep_files(folder, _folder(request), request.kept)
+        resumed_rows.keep_fed_data(ranks, request.kept)
+    if request.found:
+        resumed_rows.note_resumed_data(ranks, request.found)
 
 
 def prepare_retry(folder: Path) -> bool:

@@ -107,6 +107,14 @@ class FedBatch:
     values: dict[str, list[list[float]]] = dataclasses.field(default_factory=dict)
 
 
+@dataclasses.dataclass(slots=True)
+class ResumedData:
+    """The data that a program was fed first as it went on from the files of another run, and those that were next."""
+
+    step: int  #: of that run, which was fed them; 0: none that is known
+    due: int  #: the step of that run after it had saved
+
+
 #: The beginning of a `Numerics.note` on why a program's figures are compared only between releases.
 NO_TRUTH = "no truth to compare with, only other releases"
 
@@ -207,6 +215,8 @@ class RankRecord:
     #: a program has read a state that an earlier run has left to it, before it saved its own; None: there is no such run, or
     #: that is not known
     goes_on: bool | None = None
+    resumed: ResumedData | None = None  #: of a program that goes on; None where it is not known
+    saved_step: int = 0  #: the optimizer step after which a program has saved last, until it was measured
     steps: int = 0  #: optimizer steps of the model that counts, until such a program ended or was ended
     #: Python objects that live after each step of a program that runs on, without those of before
     live_objects: list[int] = dataclasses.field(default_factory=list)

@@ -37,8 +37,9 @@ class ProgramAdapter(Adapter, Protocol):
     def prepare_run(self, request: CellRequest, folder: Path) -> None:
         """Prepare the run's folder, before ranks are forked."""
 
-    def keep_files(self, request: CellRequest, folder: Path) -> None:
-        """Called when the ranks have passed and ended: keep what the request wants kept of the run's folder."""
+    def keep_files(self, request: CellRequest, folder: Path, ranks: Sequence[RankRecord]) -> None:
+        """Called when the ranks have passed and ended: keep what the request wants kept of the run's folder and of their
+        records, and complete the records."""
 
     def prepare_retry(self, folder: Path) -> bool:
         """Called when ranks have failed. Return True if the cell is to be retried, from `prepare_run` on."""

@@ -89,21 +89,22 @@ def execute_cell(request: CellRequest, folder: Path, benchmark: Any, gate: Gate)
                 if isinstance(adapter, ProgramAdapter) and adapter.prepare_retry(folder):
                     continue
                 raise
-            if isinstance(adapter, ProgramAdapter):
-                adapter.keep_files(request, folder)
             break
     except CellEnded as ended:
         record.outcome, record.stage = ended.outcome, ended.stage
         record.signature, record.log_tail, record.machine_fault = ended.signature, ended.detail, ended.machine_fault
         record.whereabouts = ended.whereabouts
     except Exception as error:  # an error of the probe itself is a result too, never a hang
-        record.machine_fault = machine.of_error(error)
-        record.outcome, record.stage = "machine_fault" if record.machine_fault else "failed", "harness"
-        record.signature, record.log_tail = signature_of(error), detail_of(error)
+        _fail(record, error)
     if request.explain:
         merge_explanation_files(folder, here)
     counted = rounds[request.warmup_rounds :]
     record.ranks, record.detail = _collect(folder, here)
+    if record.outcome == "passed" and isinstance(adapter, ProgramAdapter):
+        try:
+            adapter.keep_files(request, folder, record.ranks)
+        except OSError as error:
+            _fail(record, error)
     if record.outcome == "passed" and (
         missing := sorted({*here} - {rank.rank for rank in record.ranks if rank.phases})
     ):
@@ -126,6 +127,13 @@ def execute_cell(request: CellRequest, folder: Path, benchmark: Any, gate: Gate)
         benchmark.extra_info.update(extra_info(record))
     write_whole(folder / "record.json", encode(asdict(record)))
     return record
+
+
+def _fail(record: RunRecord, error: Exception) -> None:
+    """Record that the probe itself has failed."""
+    record.machine_fault = machine.of_error(error)
+    record.outcome, record.stage = "machine_fault" if record.machine_fault else "failed", "harness"
+    record.signature, record.log_tail = signature_of(error), detail_of(error)
 
 
 def _ranks_here(adapter: Adapter, request: CellRequest) -> Sequence[int]:

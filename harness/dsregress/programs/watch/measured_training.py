@@ -92,7 +92,6 @@ class Measuring:
         until_saved: bool = False,
     ) -> None:
         self._runs_on, self._until_saved = runs_on, until_saved
-        self._has_saved_trained = False
         self._last: tuple[int, float] | None = None  #: the step and the time at which a program that runs on is ended
         self._simulated, self._warmup_steps = rank.is_simulated, warmup_steps
         self._announce, self._keep, self._measured = rank.announce, rank.keep, rank.measured
@@ -205,7 +204,7 @@ class Measuring:
         if not self._simulated:
             self._logged.watch_imported()
         self.watch.ignore_forward()
-        if self._is_before_the_counted_step or self._last is not None:
+        if self._is_before_the_counted_step or self._last is not None or self._until_saved:
             self._fed.expect(model, self._steps + 1)
         if self._last is not None:
             self._sample.expect(model)
@@ -256,7 +255,7 @@ class Measuring:
             self._enter(phase, engine, announced=not failed)  # else a program that ends by it would seem to end here
 
     def saves(self, what: object, file: object) -> None:
-        self._has_saved_trained |= self._steps > 0
+        self.record.saved_step = self._steps
         if self._timed is None:
             self._saved.add(what, file)
         if self._last is not None:
@@ -431,7 +430,7 @@ class Measuring:
         self.record.saved = self._saved.listed()
         self._keep_files()
         self._announce("step")
-        if self._runs_on and not (self._until_saved and self._has_saved_trained):
+        if self._runs_on and not (self._until_saved and self.record.saved_step):
             self._last = self._steps + FURTHER_STEPS, time.monotonic() + FURTHER_S
             self._walk.phases = _unwatched
             self._keep()
