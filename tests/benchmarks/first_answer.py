@@ -125,6 +125,12 @@ def _made_clone(folder: Path) -> Path:
     with tarfile.open(archive) as opened:
         opened.extractall(folder, filter="data")
     (clone,) = (path for path in folder.iterdir() if path.is_dir())
-    for command in (("init", "-b", "main"), ("add", "-A"), ("commit", "-m", wanted), ("checkout", "-b", "change")):
-        subprocess.run([*_GIT, *command, "-q"], cwd=clone, check=True)
+    as_branch(clone, wanted)
     return clone
+
+
+def as_branch(folder: Path, message: str) -> None:
+    """Make ``folder`` a repository whose branch ``main`` is what is there, with the branch ``change`` checked out."""
+    commit, checkout = ("commit", "-q", "-m", message), ("checkout", "-q", "-b", "change")
+    for command in (("init", "-q", "-b", "main"), ("add", "-A"), commit, checkout):
+        subprocess.run([*_GIT, *command], cwd=folder, check=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -48,3 +49,10 @@ def test_each_pull_request_changes_something_else(monkeypatch: pytest.MonkeyPatc
     asked(Question(what="change", arguments=(), folder=tmp_path, goal_s=60, changed=file), monkeypatch, tmp_path)
     lines = file.read_text().splitlines()
     assert len(lines) == len({*lines}) == 6
+
+
+def test_a_pull_request_is_a_branch_beside_main(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("")
+    first_answer.as_branch(tmp_path, "a release")
+    branches = subprocess.run(["git", "branch"], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    assert branches.split() == ["*", "change", "main"]
