@@ -24,11 +24,12 @@ def ran(
     explain: bool = False,
     found: Path | None = None,
     kept: Path | None = None,
+    truths: Path | None = None,
     timeout_s: float = 120.0,
     **parameters: Any,
 ) -> RunRecord:
     """The record of a program whose files are in ``folder``; ``run`` is the run's own folder. It finds what is in ``found``
-    as well, and what it writes is kept in ``kept``."""
+    as well, and what it writes is kept in ``kept``, verdicts on its training in ``truths``."""
     run = run or folder.parent / f"run-{device}-{len(os.listdir(folder.parent))}"
     run.mkdir()
     request = CellRequest(
@@ -44,6 +45,7 @@ def ran(
         program_folder=str(folder),
         found=str(found or ""),
         kept=str(kept or ""),
+        truths=str(truths or ""),
     )
     with working_folder(run):
         return execute_cell(request, run, types.SimpleNamespace(extra_info={}), OpenGate())

@@ -13,6 +13,7 @@ from dsregress.probe.border import machine
 from dsregress.probe.border.encoding import bounded_text
 from dsregress.probe.border.faults import (
     DETAIL_LENGTH,
+    INSTRUCTION_LENGTH,
     MOST_WHEREABOUTS,
     SIGNATURE_LENGTH,
     STAGE_LENGTH,
@@ -67,7 +68,7 @@ def _decode_record(data: bytes) -> RunRecord:
         record.detail = None
     record.stage, record.signature = (
         bounded_text(record.stage, STAGE_LENGTH),
-        bounded_text(record.signature, SIGNATURE_LENGTH),
+        bounded_text(record.signature, INSTRUCTION_LENGTH),
     )
     record.log_tail = record.log_tail[-DETAIL_LENGTH:]
     record.machine_fault = bounded_text(record.machine_fault, SIGNATURE_LENGTH)

@@ -27,7 +27,13 @@ from dsregress.launch.process import Gone, Hung
 from dsregress.model import Cell, Failed, MachineFault, Outcome, OutOfMemory, Passed, TimedOut
 from dsregress.probe.border import machine
 from dsregress.probe.border.encoding import bounded_text
-from dsregress.probe.border.faults import DETAIL_LENGTH, SIGNATURE_LENGTH, STAGE_LENGTH, without_folders
+from dsregress.probe.border.faults import (
+    DETAIL_LENGTH,
+    INSTRUCTION_LENGTH,
+    SIGNATURE_LENGTH,
+    STAGE_LENGTH,
+    without_folders,
+)
 from dsregress.probe.border.masking import MASK, masked_launch_line
 from dsregress.probe.border.untrusted import read_tail
 from dsregress.probe.border.wire import CellRequest
@@ -135,7 +141,7 @@ class ServerWorker:
                 event = self._server.receive(self._timeout_s + _OUTER_GRACE_S)
                 if event.get("event") == "import_failed":
                     stage = bounded_text(event.get("stage", "import"), STAGE_LENGTH)
-                    signature = bounded_text(event.get("signature", ""), SIGNATURE_LENGTH)
+                    signature = bounded_text(event.get("signature", ""), INSTRUCTION_LENGTH)
                     detail = bounded_text(event.get("detail", ""))[-DETAIL_LENGTH:]
                     fault = bounded_text(event.get("machine_fault", ""), SIGNATURE_LENGTH)
                     self._unusable = _failure(stage, signature, detail, fault)

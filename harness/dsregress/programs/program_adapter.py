@@ -268,7 +268,8 @@ def _truth(
 
     repeats = repeats_of_rank(Path.cwd(), rank, _repeated(request), _places(request), beat)
     kept = KeptSteps(Path.cwd(), rank, sorted({1, int(request.parameters["warmup_steps"]) + 1}))
-    return ProgramTruth(stack.enter_context(repeats), rank, StepTruth(kept, beat)), kept
+    steps = StepTruth(kept, beat)
+    return ProgramTruth(stack.enter_context(repeats), rank, steps, request.parameters), kept
 
 
 def _measuring(

@@ -95,8 +95,9 @@ def needs_of_program(line: LaunchLine, folder: Path, locked: Iterable[str]) -> P
         package = packages.get(one.requirement.name, canonicalize_name(one.requirement.name))
         wanted[package] = within_asserted(wanted.get(package), one)
     in_reach = files_in_reach([*(file for file, _ in found), *chosen], folders)
+    required = {package for package, one in wanted.items() if not one.is_optional}
     imported = {
-        module for file in in_reach for module in all_imports(file) if lacks(module) and packages[module] in wanted
+        module for file in in_reach for module in all_imports(file) if lacks(module) and packages[module] in required
     }
     needed = modules | {module for module in imported if not own_files(module, folders)}
     asked = {package for package in _ASKED_FOR_BY_LIBRARIES if package in wanted and package not in has}

@@ -60,11 +60,16 @@ _OF_GIT = re.compile(r"(?:([\w.-]+)(?:\[[\w,]*\])?\s*@\s*)?git\+\w+://([^\s#'\",
 _OF_TOML = re.compile(r"""^\s*["']?([\w.-]+)["']?\s*=\s*\{[^}\n]*\bgit\s*=\s*["']([^"']+)["']""", re.MULTILINE)
 
 
+#: ``pip install -e ".[train]"``, ``uv sync --extra train``.
+_OF_EXTRAS = re.compile(r"(?:\.\[|--extra[= ])([\w, -]+?)(?:\]|\s|$)")
+
+
 class DeclaredRequirement(NamedTuple):
     """A requirement, and the name of the file that declares it."""
 
     requirement: Requirement
     file: str
+    is_optional: bool = False  #: of an extra that none of the project's install lines names
 
     @property
     def pin(self) -> str:
@@ -84,13 +89,18 @@ def declared_requirements(folders: Iterable[Path]) -> dict[str, DeclaredRequirem
         for file, text in (*_texts(project), *_installed_texts(project)):
             if (one := _requirement(text)) is not None:
                 found.setdefault(canonicalize_name(one.name), DeclaredRequirement(one, file))
+        for text in _optional_texts(project):
+            if (one := _requirement(text)) is not None:
+                optional = DeclaredRequirement(one, "pyproject.toml", is_optional=True)
+                found.setdefault(canonicalize_name(one.name), optional)
         for file, text in _locked_texts(project):
             if (one := _requirement(text)) is not None:
                 locked.setdefault(canonicalize_name(one.name), DeclaredRequirement(one, file))
     for own in map(name_of_project, projects):
         found.pop(own, None)
     unlimited = [name for name, one in found.items() if not one.requirement.specifier]
-    return {**found, **{name: locked[name] for name in unlimited if name in locked}}
+    limited = {name: locked[name]._replace(is_optional=found[name].is_optional) for name in unlimited if name in locked}
+    return {**found, **limited}
 
 
 class AddressedRequirement(NamedTuple):
@@ -252,15 +262,27 @@ def _files_of_pip(folder: Path) -> list[Path]:
 
 
 def _of_pyproject(file: Path) -> Iterator[str]:
-    """Yield what a project requires to run, then its extras and groups."""
+    """Yield what a project requires to run, then its groups."""
     document = _document(file)
     project, poetry = table_of(document, "project"), table_of(document, "tool", "poetry")
     yield from _strings(project.get("dependencies", []))
     yield from poetry_requirements(table_of(poetry, "dependencies"))
-    yield from _lists(project.get("optional-dependencies", {}))
+    extras = project.get("optional-dependencies", {})
+    yield from _lists({name: extras[name] for name in _installed_extras(file.parent) if name in extras})
     yield from _lists(table_of(document, "dependency-groups"))
     for name in table_of(poetry, "group"):
         yield from poetry_requirements(table_of(poetry, "group", name, "dependencies"))
+
+
+def _optional_texts(folder: Path) -> Iterator[str]:
+    """Yield the requirements of a project's extras."""
+    yield from _lists(table_of(_document(folder / "pyproject.toml"), "project").get("optional-dependencies", {}))
+
+
+def _installed_extras(folder: Path) -> list[str]:
+    """Return the extras with which a folder's files tell one to install its project: ``pip install -e ".[train,gpu]"``."""
+    named = (_OF_EXTRAS.findall(text) for text in install_texts(folder))
+    return sorted({name.strip() for found in named for listed in found for name in listed.split(",")})
 
 
 def _of_pip(file: Path, seen: set[Path]) -> Iterator[str]:

@@ -20,6 +20,10 @@ from vgpu.sim import attention, composites, deepspeed_release, direct, scratch, 
 from vgpu.sim.attention_kernels import Call
 from vgpu.sim.errors import SimulationError
 from vgpu.sim.mode import SimulationMode
+from vgpu.sim.store import SimulatedStore
+
+#: The store of the group that was joined last: torch holds its C++ part alone, which has no methods without this one.
+_held: list[SimulatedStore] = []
 
 
 class Simulation:
@@ -142,9 +146,11 @@ def process_group(rank: int, world_size: int) -> Iterator[None]:
 def join_fake_group(init: Callable[..., None], rank: int, world_size: int) -> None:
     """Join torch's ``fake`` process group: it has the ranks and the groups, and its collectives do nothing. ``init`` is
     torch's own ``init_process_group``."""
-    from torch.testing._internal.distributed.fake_pg import FakeStore
+    from torch.testing._internal.distributed import fake_pg  # noqa: F401  (registers the backend)
 
-    init("fake", rank=rank, world_size=world_size, store=FakeStore())
+    store = SimulatedStore(world_size)
+    _held[:] = [store]
+    init("fake", rank=rank, world_size=world_size, store=store)
 
 
 @contextlib.contextmanager

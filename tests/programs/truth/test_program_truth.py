@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("deepspeed")
 
 from dsregress.probe.border.wire import Numerics  # noqa: E402
+from dsregress.probe.oracles import truth  # noqa: E402
 from dsregress.programs.truth import program_truth  # noqa: E402
 from tests.programs.cells import passed, ran  # noqa: E402
 
@@ -42,6 +43,12 @@ def trained(folder: Path, stage: int = 2, ranks: int = 2, before: str = "", **pa
     numerics = passed(ran(folder, "cpu", ranks, "deepspeed train.py", **parameters)).ranks[0].numerics
     assert numerics is not None
     return numerics
+
+
+def repeats(folder: Path) -> list[int]:
+    """How often each run of a program was repeated."""
+    runs = sorted(folder.parent.glob("run-cpu-*"), key=lambda run: int(run.name.rpartition("-")[2]))
+    return [len([*run.glob("repeats/order-*.json")]) - 1 for run in runs]
 
 
 @pytest.fixture
@@ -156,3 +163,23 @@ def test_what_rounding_alone_decides_is_not_wrong(folder: Path, quartered: None)
     chosen = "last = lambda m, x: (x[0] * (1 + m.weight.view(torch.int16).sum() % 7),)"
     chosen += "; engine.module[0].register_forward_pre_hook(last)"
     assert "rounding alone decides" in trained(folder, stage=0, before=chosen).note
+
+
+def test_training_that_was_right_is_judged_once_though_another_release_trains_it(folder: Path, tmp_path: Path) -> None:
+    first = trained(folder, truths=tmp_path / "truths")
+    again = trained(folder, truths=tmp_path / "truths")
+    assert again == first
+    assert again.parameter_error is not None
+    assert again.parameter_error <= 1
+    assert repeats(folder) == [1, 0]
+
+
+def test_another_training_is_judged_anew_and_so_is_one_that_was_wrong(
+    folder: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    trained(folder, truths=tmp_path / "truths")
+    request.getfixturevalue("quartered")
+    wrong = [trained(folder, truths=tmp_path / "truths") for _ in range(2)]
+    assert [truth.worst(numerics) > 1 for numerics in wrong] == [True, True]
+    _, once, twice = repeats(folder)
+    assert once == twice > 1

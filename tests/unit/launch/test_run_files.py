@@ -169,7 +169,7 @@ def test_texts_of_a_record_are_cut_to_what_is_kept(tmp_path: Path) -> None:
     )
     outcome = run_files.read_end_of_run(tmp_path, 10).outcome
     assert isinstance(outcome, Failed)
-    assert (len(outcome.stage) < 100, len(outcome.signature) < 200, len(outcome.detail)) == (True, True, 1500)
+    assert (len(outcome.stage) < 100, len(outcome.signature) < 400, len(outcome.detail)) == (True, True, 1500)
 
 
 @pytest.mark.parametrize("content", [None, b"{"])

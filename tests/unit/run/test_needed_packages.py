@@ -227,3 +227,29 @@ def test_what_the_file_that_is_run_imports_as_the_main_module_is_needed(folder: 
     (folder / "helper.py").write_text("if __name__ == '__main__':\n    import wandb\n")
     (folder / "train.py").write_text("import helper\nif __name__ == '__main__':\n    import datasets\n")
     assert needs(folder).modules == ("datasets",)
+
+
+EXTRAS = """
+[project]
+name = "own"
+dependencies = ["pandas"]
+[project.optional-dependencies]
+export = ["onnx>=1.12", "datasets>=3"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("readme", "added"),
+    [
+        ("pip install -e .", ["datasets", "pandas"]),
+        ('pip install -e ".[export]"', ["datasets", "onnx", "pandas"]),
+        ("uv sync --extra export", ["datasets", "onnx", "pandas"]),
+    ],
+)
+def test_an_extra_is_for_what_is_imported_in_any_case_unless_its_project_is_installed_with_it(
+    tmp_path: Path, readme: str, added: list[str]
+) -> None:
+    (tmp_path / "pyproject.toml").write_text(EXTRAS)
+    (tmp_path / "README.md").write_text(f"Run\n\n    {readme}\n")
+    (tmp_path / "train.py").write_text("import datasets\ndef plot(): import pandas\ndef export(): import onnx\n")
+    assert [*needs(tmp_path).packages] == added

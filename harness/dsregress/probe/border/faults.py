@@ -21,6 +21,9 @@ from vgpu.error_chain import behind_one_another
 #: Longest stage, signature, detail, and line of a rank's place that are kept.
 STAGE_LENGTH = 40
 SIGNATURE_LENGTH = 160
+
+#: The same for an error that says what to do, which a reader is to type: no command is cut.
+INSTRUCTION_LENGTH = 320
 DETAIL_LENGTH = 1500
 WHEREABOUTS_LENGTH = 300
 #: Most lines on where the ranks are.
@@ -96,11 +99,11 @@ def signature_of(error: BaseException) -> str:
     place = own.place if own is not None else ""
     place = place or ("" if getattr(error, "says_where", False) else _innermost_frame(error))
     place = place[-(SIGNATURE_LENGTH // 2) :]
-    room = SIGNATURE_LENGTH - len(place) - 3
-    if getattr(error, "says_what_to_do", False) and len(stable(text)) > room:  # at its end
-        place = place.rpartition("/")[2][: max(0, SIGNATURE_LENGTH - len(stable(text)) - 3)]
-        room = SIGNATURE_LENGTH
-    return f"{stable(text)[:room]} ({place})" if place else stable(text)
+    length = INSTRUCTION_LENGTH if getattr(error, "says_what_to_do", False) else SIGNATURE_LENGTH
+    text = stable(text, length)
+    if length == INSTRUCTION_LENGTH and len(text) > SIGNATURE_LENGTH - len(place) - 3:  # what to do is at its end
+        place = place.rpartition("/")[2]
+    return f"{text[: length - len(place) - 3]} ({place})" if place else text
 
 
 def announced(error: BaseException) -> BaseException:
@@ -130,12 +133,12 @@ def _first_line(message: str) -> str:
     return ": ".join(line[:_LINE_READ].strip().partition(" [type=")[0] for line in lines[:3])
 
 
-def stable(text: str) -> str:
-    """Return the line without secrets, addresses, folders, ports and process ids."""
+def stable(text: str, length: int = SIGNATURE_LENGTH) -> str:
+    """Return so much of the line, without secrets, addresses, folders, ports and process ids."""
     text = without_secrets(text[:_LINE_READ])
     for pattern, replacement in _VOLATILE:
         text = pattern.sub(replacement, text)
-    return text.strip()[:SIGNATURE_LENGTH]
+    return text.strip()[:length]
 
 
 def detail_of(error: BaseException) -> str:

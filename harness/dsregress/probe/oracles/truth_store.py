@@ -1,5 +1,5 @@
 """The truth of a workload, kept for the other releases of a sweep: plain PyTorch trains the same for all of them, and takes
-the same memory.
+the same memory. So is the verdict on a program's training, for a release that trains the same, to the last bit.
 
 A file is named by the hash of all that decides what is in it: the workload, the model's shape, the releases of torch and of
 the libraries that build the model, the processor's kind, and the source of the oracle. It begins with a digest of its
@@ -56,34 +56,49 @@ _T = TypeVar("_T")
 _DIGEST_BYTES = hashlib.sha256().digest_size
 
 #: What computes them: folders of modules, and modules.
-_SOURCES = (Path(__file__).parent, Path(__file__).parents[1] / "workloads", Path(weights.__file__))
+_ROOMS = (
+    Path(__file__).parent,
+    Path(__file__).parents[1] / "workloads",
+    Path(__file__).parents[2] / "programs" / "truth",
+)
+_SOURCES = (*_ROOMS, Path(weights.__file__))
 
 
 def file_of(work: Workload, shape: Mapping[str, object], steps: int, job: object = None) -> Path | None:
     """Return the file of the truth of a workload, or of a job of several models with it; None if no truths are kept.
     ``job`` tells such jobs apart, as JSON has it."""
-    return _store_file("truth", dataclasses.replace(work, **_INDIFFERENT), shape, steps=steps, job=job)
+    simplest = dataclasses.replace(work, **_INDIFFERENT)
+    return _store_file("truth", _decides(simplest, shape, steps=steps, job=job))
 
 
 def memory_file_of(work: Workload, shape: Mapping[str, object], device: str) -> Path | None:
     """Return the file of the memory that plain PyTorch takes for a micro-batch of a workload; None if none is kept."""
-    return _store_file("memory", work, shape, device=device)
+    return _store_file("memory", _decides(work, shape, device=device))
 
 
-def _store_file(ending: str, work: Workload, shape: Mapping[str, object], **more: object) -> Path | None:
+def verdict_file_of(parameters: Mapping[str, object], trained: Mapping[str, object]) -> Path | None:
+    """Return the file of the verdict on a program's training; None if none is kept. ``parameters`` are its cell's,
+    ``trained`` is what shows that two trainings are the same: in all bits, so that the releases do not matter."""
+    return _store_file("verdict", {"parameters": dict(parameters), "trained": dict(trained)})
+
+
+def _store_file(ending: str, decides: Mapping[str, object]) -> Path | None:
     folder = os.environ.get(TRUTHS)
     if not folder:
         return None
-    decides = {
+    decides = {**decides, "source": _source_of_truth()}
+    name = hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()[:32]
+    return Path(folder) / f"{name}.{ending}"
+
+
+def _decides(work: Workload, shape: Mapping[str, object], **more: object) -> dict[str, object]:
+    return {
         "work": dataclasses.asdict(work),
         "shape": dict(shape),
         "releases": _releases_of_truth(),
         "processor": _processor(),
-        "source": _source_of_truth(),
         **more,
     }
-    name = hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()[:32]
-    return Path(folder) / f"{name}.{ending}"
 
 
 def read_references(file: Path) -> References | None:
@@ -92,10 +107,15 @@ def read_references(file: Path) -> References | None:
 
 
 def read_memory(file: Path) -> PlainMemory | None:
-    """As `read`."""
+    """As `read_references`."""
     return _read_file(
         file, lambda content: PlainMemory(**{name: int(size) for name, size in json.loads(content).items()})
     )
+
+
+def read_verdict(file: Path) -> dict[str, Any] | None:
+    """As `read_references`."""
+    return _read_file(file, lambda content: dict(json.loads(content)))
 
 
 def _read_file(file: Path, load: Callable[[bytes], _T]) -> _T | None:
@@ -119,8 +139,13 @@ def write_references(file: Path, references: References) -> None:
 
 
 def write_memory(file: Path, taken: PlainMemory) -> None:
-    """As `write`."""
+    """As `write_references`."""
     _write_file(file, json.dumps(dataclasses.asdict(taken)).encode())
+
+
+def write_verdict(file: Path, verdict: Mapping[str, object]) -> None:
+    """As `write_references`."""
+    _write_file(file, json.dumps(dict(verdict)).encode())
 
 
 def _write_file(file: Path, content: bytes) -> None:

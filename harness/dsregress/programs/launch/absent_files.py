@@ -51,7 +51,7 @@ _ASKS_FOR_A_FILE = ("exists", "isfile", "isdir", "is_file", "is_dir")
 _OF_WHAT_IS_WRITTEN = re.compile(r"out|save|log|result|resume|cache|dump|export|write", re.IGNORECASE)
 
 #: Characters of a line: what it says to do must not be cut off.
-_ROOM = faults.SIGNATURE_LENGTH - len("CannotRun: ")
+_ROOM = faults.INSTRUCTION_LENGTH - len("CannotRun: ")
 
 _MAKE_UP = "give --synthetic-data for made-up rows"
 _KEEP_INITIAL = "give --synthetic-data to keep initial weights"

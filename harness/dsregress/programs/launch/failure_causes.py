@@ -352,7 +352,7 @@ def _unknown_rows(names: Sequence[str], error: BaseException) -> str:
 
 def _line_of_names(before: str, names: Sequence[str], after: str) -> str:
     """Return a line with all names or, if they do not fit, with as many as fit, and all of them in a second line."""
-    room = faults.SIGNATURE_LENGTH - len(f"{CannotRun.__name__}: {before}{after}")
+    room = faults.INSTRUCTION_LENGTH - len(f"{CannotRun.__name__}: {before}{after}")
     if len(every := ", ".join(map(repr, names))) <= room:
         return f"{before}{every}{after}"
     most = next(n for n in range(len(names) - 1, -1, -1) if n == 0 or len(_listed_up_to(names, n)) <= room)
@@ -368,7 +368,7 @@ def _refusal_text(error: BaseException, needed: Sequence[str]) -> str:
     """Return a library's own message, cut to fit into a line, with the packages to add; if not all of them fit, all in a
     second line."""
     said = str(faults.announced(error)).strip().partition("\n")[0].partition(". ")[0].rstrip(".")[:_MOST_SAID]
-    room = faults.SIGNATURE_LENGTH - len(f"{CannotRun.__name__}: {said}: ")
+    room = faults.INSTRUCTION_LENGTH - len(f"{CannotRun.__name__}: {said}: ")
     whole = [*needed]
     while len(whole) > 1 and len(_add(*whole)) > room:  # a part of a name is another package's
         whole.pop()

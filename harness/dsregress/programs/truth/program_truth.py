@@ -4,7 +4,7 @@ The program is repeated in plain PyTorch once it has trained with DeepSpeed (see
 repeat explains is right. If it does not, the program itself is questioned before its framework: does it draw the same
 random numbers, does it begin with the same weights, and how far does rounding alone move it? Only what none of these
 explains is wrong. It is then repeated with DeepSpeed, too: if that is right, it does not go wrong each time, as with a
-race.
+race. A training that equals, bit for bit, one of the same program that was right is not judged again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from dsregress.probe.border.wire import NO_TRUTH, Numerics
-from dsregress.probe.oracles import truth
+from dsregress.probe.oracles import truth, truth_store
 from dsregress.probe.oracles.references import References, Truth, Yardstick
 from dsregress.probe.oracles.unbroken import unbroken
 from dsregress.programs.truth import plain_training
@@ -39,12 +39,18 @@ _ILL_CONDITIONED, _NEAR_ZERO = 0.05, 1e-3
 
 _KINDS = {name: kind for kind, name in DTYPES.items()}
 
+#: Fields of the numerics that show what was trained, and those that a judgement fills in.
+_TRAINED = ("losses", "gradient_norms", "learning_rates", "parameter_digest")
+_ERRORS = ("loss_error", "gradient_norm_error", "parameter_error")
+_VERDICT = ("true_losses", "true_gradient_norms", *_ERRORS, "note")
+
 
 class ProgramTruth:
     """Implements `stepper_facts.NumericsOracle` on one rank, for one run of a program."""
 
-    def __init__(self, repeats: Repeats, rank: int, steps: StepTruth) -> None:
+    def __init__(self, repeats: Repeats, rank: int, steps: StepTruth, parameters: Mapping[str, object]) -> None:
         self._repeats, self._rank = repeats, rank
+        self._parameters = parameters  #: of the cell, which say what the program is
         self._of_steps = steps  #: of a program without an engine
         self._began = time.monotonic()
         self._random_states: list[str] = []
@@ -67,7 +73,7 @@ class ProgramTruth:
             self._steps = len(numerics.losses)
             try:
                 with unbroken("numerics"):
-                    why = self._judge_by_repeats(trained, numerics)
+                    why = self._judge_once(trained, numerics)
             finally:
                 self._repeats.end()
         elif not why:
@@ -76,6 +82,23 @@ class ProgramTruth:
             numerics.true_losses, numerics.true_gradient_norms = [], []
             numerics.loss_error = numerics.gradient_norm_error = numerics.parameter_error = None
             numerics.note = f"{NO_TRUTH}: {why}"
+
+    def _judge_once(self, trained: Mapping[str, torch.Tensor], numerics: Numerics) -> str:
+        """Judge by repeats, unless the same training was right before. Return the reason if there is no truth, else ""."""
+        kept = truth_store.verdict_file_of(self._parameters, self._same(numerics))
+        verdict = truth_store.read_verdict(kept) if kept is not None else None
+        if verdict is not None and verdict.keys() == {*_VERDICT}:
+            for name, value in verdict.items():
+                setattr(numerics, name, value)
+            return ""
+        why = self._judge_by_repeats(trained, numerics)
+        if kept is not None and not why and truth.worst(numerics) <= 1:
+            truth_store.write_verdict(kept, {name: getattr(numerics, name) for name in _VERDICT})
+        return why
+
+    def _same(self, numerics: Numerics) -> dict[str, object]:
+        """Return what two trainings of one program have in common only if they are the same."""
+        return {name: getattr(numerics, name) for name in _TRAINED} | {"random_states": self._random_states}
 
     def _judge_by_repeats(self, trained: Mapping[str, torch.Tensor], numerics: Numerics) -> str:
         """Judge by repeats, and repeat with DeepSpeed what was wrong. Return the reason if there is no truth, else ""."""
