@@ -53,6 +53,18 @@ def test_the_error_that_caused_it_counts() -> None:
     assert absent_packages.packages_asked_for(handled) == []
 
 
+def test_a_tokenizer_that_cannot_be_converted_needs_what_reads_its_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """transformers 4 fails for an attribute of None then, and 5 asks for tiktoken."""
+    converter: dict[str, object] = {"__name__": "transformers.convert_slow_tokenizer"}
+    exec("def convert(file): return file.endswith('json')", converter)
+    with pytest.raises(AttributeError) as failed:
+        converter["convert"](None)  # type: ignore[operator]
+    monkeypatch.setattr(absent_packages, "_is_here", lambda package: False)
+    assert absent_packages.packages_asked_for(failed.value) == ["protobuf", "sentencepiece"]
+    monkeypatch.setattr(absent_packages, "_is_here", lambda package: True)
+    assert absent_packages.packages_asked_for(failed.value) == []
+
+
 def test_the_package_that_transformers_asks_for_next_is_named_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(absent_packages, "_is_here", lambda package: False)
     error = ImportError("AutoImageProcessor requires the PIL library but it was not found in your environment.")

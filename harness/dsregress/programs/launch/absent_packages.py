@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib.metadata
 import re
 import sys
+import traceback
 from collections.abc import Sequence
 from types import ModuleType
 
@@ -31,6 +32,9 @@ _WITH = {"pillow": "torchvision"}
 _ONE_OF_TWO = re.compile(r"([Nn]either \W*\w+\W*) nor \W*\w+")
 #: What a package says without a library of the system, and the package that brings one.
 _LIBRARIES = {"cannot load MPI library": "mpich"}
+#: The module in which transformers makes a fast tokenizer of a SentencePiece model, and the packages that read one: without
+#: them it fails in words about something else.
+_CONVERTER, _READ_MODELS = "transformers.convert_slow_tokenizer", ("sentencepiece", "protobuf")
 _ADDRESS = re.compile(r"\b\w+://\S+")
 _WORD = re.compile(r"[A-Za-z]\w*")
 
@@ -82,6 +86,8 @@ def _missing_packages(error: BaseException) -> set[str]:
     for complaint, brings in _LIBRARIES.items():
         if complaint in str(error) and not _is_here(brings):
             return {brings}
+    if _is_raised_through(_CONVERTER, error) and (absent := {one for one in _READ_MODELS if not _is_here(one)}):
+        return absent
     text = _ONE_OF_TWO.sub(r"\1", _ADDRESS.sub("", str(error)))
     if not isinstance(error, ImportError) and "install" not in text.lower():
         return set()
@@ -93,6 +99,10 @@ def _missing_packages(error: BaseException) -> set[str]:
         return absent
     words = {word.lower() for word in _WORD.findall(text)}
     return {top for top in {name.partition(".")[0] for name in _ABSENT.names} if top in words and not _is_here(top)}
+
+
+def _is_raised_through(module: str, error: BaseException) -> bool:
+    return any(frame.f_globals.get("__name__") == module for frame, _ in traceback.walk_tb(error.__traceback__))
 
 
 def _listed(extras: str) -> frozenset[str]:
