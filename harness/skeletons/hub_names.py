@@ -17,6 +17,9 @@ from skeletons.table_files import read_table
 #: Organisations that publish models of others under their own names.
 _MIRRORS = ("nousresearch", "unsloth")
 
+#: The organisation whose models sentence-transformers takes by their own names alone.
+_SHORT = "sentence-transformers"
+
 #: A model's name says which size it is.
 _SIZED = re.compile(
     r"\d(?:\.\d+)?[bm](?=$|[-_.])|[-_](?:tiny|small|base|medium|large|xl|xxl)(?=$|[-_.])|^gpt2|large-v\d"
@@ -31,7 +34,7 @@ _LEAST_LIKENESS = 0.6
 def known_model_name(name: str) -> str | None:
     """Return the known model that a name means: itself, or the one that it mirrors or was fine-tuned from; None if there is
     none. Case does not matter, as on the hub."""
-    return _published(name) or _called_after(name) or _copied(name)
+    return _published(name) or _called_after(name) or _copied(name) or _published(f"{_SHORT}/{name}")
 
 
 def is_called_after_another(name: str) -> bool:

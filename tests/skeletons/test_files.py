@@ -143,6 +143,7 @@ def test_names_are_found_as_the_hub_finds_them() -> None:
         ("openai/whisper-large-v3-other", None),  # of its publisher, and maybe of fewer layers
         ("me/Qwen2.5-7Bx", None),
         ("me/my-Qwen2.5-7B", None),
+        ("all-MiniLM-L6-v2", "sentence-transformers/all-MiniLM-L6-v2"),  # as sentence-transformers calls its own
     ],
 )
 def test_a_mirror_or_a_fine_tuned_model_has_the_shapes_of_its_original(name: str, meant: str | None) -> None:

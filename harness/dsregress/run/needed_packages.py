@@ -36,10 +36,13 @@ from dsregress.run.settings_targets import files_of_targets
 from dsregress.wording.quantities import enumeration
 from vgpu.no_stand_in import WITHOUT_STAND_IN
 
-#: Packages that have stand-ins in a run, and those that a run's names are placeholders of.
-_PROVIDED = {"flash-attn", "bitsandbytes", "liger-kernel", "triton", *map(canonicalize_name, WITHOUT_STAND_IN)}
-
 _TABLES = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
+
+#: Packages that have stand-ins in a run, and those that a run's names are placeholders of.
+_WITH_STAND_INS = {"flash-attn", "bitsandbytes", "liger-kernel", "triton", *map(canonicalize_name, WITHOUT_STAND_IN)}
+
+#: Packages that no program lacks here: those, and what torch loads by itself for an accelerator that a run has not.
+_PROVIDED = {*_WITH_STAND_INS, *_TABLES["of_other_accelerators"]}
 
 #: Class of a library -> the package without which the library refuses to make one.
 _ASKED_FOR_BY_NAMES: dict[str, str] = _TABLES["asked_for_by_names"]

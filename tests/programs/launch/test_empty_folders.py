@@ -94,6 +94,16 @@ def test_a_list_of_nothing_that_a_program_counts_on_is_of_the_folder_that_it_rea
     assert folder_without_data(_raised(count)) == "data/latents"
 
 
+def test_datasets_gets_the_files_of_a_folder_that_is_not_there(folder: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+
+    def load() -> None:
+        dataset_path = "data/alpaca"
+        datasets.load_dataset("json", data_files=[str(file) for file in Path(dataset_path).glob("*.json")])
+
+    assert folder_without_data(_raised(load)) == "data/alpaca"
+
+
 def test_another_failure_names_none(folder: Path) -> None:
     def fail() -> None:
         root = "data/train"

@@ -253,3 +253,9 @@ def test_an_extra_is_for_what_is_imported_in_any_case_unless_its_project_is_inst
     (tmp_path / "README.md").write_text(f"Run\n\n    {readme}\n")
     (tmp_path / "train.py").write_text("import datasets\ndef plot(): import pandas\ndef export(): import onnx\n")
     assert [*needs(tmp_path).packages] == added
+
+
+def test_what_torch_loads_for_another_accelerator_is_not_installed(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text("torch-npu==2.7.1\ndatasets\n")
+    (tmp_path / "train.py").write_text("import datasets\nif available(): import torch_npu\n")
+    assert [*needs(tmp_path).packages] == ["datasets"]

@@ -23,6 +23,7 @@ from dsregress.programs.launch.failure_causes import (
     lacks_packages,
     reported_by_importer,
 )
+from dsregress.programs.launch.submitted_jobs import run_submitted_jobs
 from dsregress.programs.substitutes.absent_metrics import absent_metrics
 from dsregress.programs.substitutes.absent_weights import absent_weights
 from dsregress.programs.substitutes.local_weights import LocalWeights, local_weights
@@ -162,6 +163,7 @@ def _surrounded(
         _start_variables(start, of_a_rank := _of_a_rank()),
         _command_line(start),
         project_packages.importable(project),
+        run_submitted_jobs(of_a_rank),
         started_processes.watch_processes(is_launched=start.is_launched) as others,
         last_line.keep_last_line() as last,
     ):
