@@ -18,6 +18,7 @@ from dsregress.compare.outcomes import NO_RANK
 from dsregress.model import AXES, Failed, MachineFault, Outcome, Signature, Stack, read_signature
 from dsregress.probe import launch_line
 from dsregress.probe.border import machine
+from dsregress.probe.border.failed_calls import package_refusing
 from dsregress.probe.border.masking import masked_launch_line
 from dsregress.probe.module_packages import packages_by_module
 from dsregress.run.available_workloads import Program
@@ -146,6 +147,8 @@ def remedy_of(
         return _fewer_steps(signature.message, attempt)
     if (found := _undeclared(signature, attempt)) is not None:
         return found
+    if (beyond := _beyond_its_pin(outcome, attempt, stack, of_its_day)) is not None:
+        return beyond
     is_of_a_line = signature.error == "ProgramError"
     suspected = ["transformers"] if is_of_a_line else _suspected(signature, outcome.stage, stack)
     if not suspected:
@@ -494,6 +497,30 @@ def _newer_transformers(signature: Signature, attempt: Attempt, stack: Stack) ->
         msgspec.structs.replace(attempt, choice=choice, pinned=tuple(pinned)),
         f"its project pins transformers {now}, which has not yet what it imports ({signature.message}): takes {newer[name]} "
         f"(--stack {name})",
+    )
+
+
+def _beyond_its_pin(outcome: Failed, attempt: Attempt, stack: Stack, of_its_day: ReleasesOfItsDay) -> Remedy | None:
+    """Take the release of the program's day of a package that its project pins, and that does not take the program's call:
+    a file of requirements is forgotten more often than a script."""
+    package = package_refusing(outcome.detail).replace("_", "-")
+    if package not in attempt.pinned or package in attempt.fixed or package not in stack.versions:
+        return None
+    day, found, of = of_its_day((package,))
+    now, release = stack.versions[package], found.get(package, "")
+    if not release or Version(release) <= Version(now):
+        return None
+    more = msgspec.structs.replace(
+        attempt,
+        choice=msgspec.structs.replace(attempt.choice, versions=_with_releases(attempt, {package: release})),
+        fixed=(*attempt.fixed, package),
+        dated=(*attempt.dated, package),
+        pinned=tuple(name for name in attempt.pinned if name != package),
+    )
+    refused = read_signature(outcome.signature).message
+    return Remedy(
+        more,
+        f"its project pins {package} {now}, which does not take its call ({refused}): takes {release}, of {of}, of {day}",
     )
 
 

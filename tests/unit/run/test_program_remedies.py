@@ -10,6 +10,7 @@ import pytest
 
 from dsregress.model import Failed, MachineFault, OutOfMemory, Passed, Stack
 from dsregress.probe.border import machine
+from dsregress.probe.border.failed_calls import refused_by
 from dsregress.probe.border.masking import without_secrets
 from dsregress.run.available_workloads import Program
 from dsregress.run.pipeline import Choice
@@ -581,3 +582,27 @@ def test_a_pin_that_needs_what_torch_has_lost_gives_way_to_the_newest_release() 
     assert remedy_of(Failed("init", lost), msgspec.structs.replace(attempt, pinned=()), stack, of_no_day) is None
     named = msgspec.structs.replace(attempt, choice=Choice(versions={"tensordict": "0.5.0", "torch": "2.5.1"}))
     assert remedy_of(Failed("init", lost), named, stack, of_no_day) is None
+
+
+def test_a_pin_that_does_not_take_the_programs_call_gives_way_to_the_release_of_its_last_commit() -> None:
+    said = "TypeError: LoraConfig.__init__() got an unexpected keyword argument 'use_dora' (train_lora.py:512)"
+    refused = Failed("init", said, refused_by("peft"))
+    stack = Stack(python="3.11", versions={**STACK.versions, "peft": "0.6.2"})
+    attempt = msgspec.structs.replace(GIVEN, choice=Choice(versions={"peft": "0.6.2"}), pinned=("peft",))
+
+    def of_its_day(packages: Collection[str]) -> OfItsDay:
+        return OfItsDay("2024-10-31", {"peft": "0.13.2"} if "peft" in packages else {})
+
+    found = remedy_of(refused, attempt, stack, of_its_day)
+    assert found is not None
+    assert found.attempt.choice.versions["peft"] == "0.13.2"
+    assert found.line == (
+        "its project pins peft 0.6.2, which does not take its call (TypeError: LoraConfig.__init__() got an unexpected "
+        "keyword argument 'use_dora'): takes 0.13.2, of its last commit, of 2024-10-31"
+    )
+    others = [
+        remedy_of(refused, found.attempt, stack, of_its_day),
+        remedy_of(refused, attempt, stack, of_no_day),
+        remedy_of(Failed("init", said), attempt, stack, of_its_day),  # whose call that is, is not known
+    ]
+    assert [one for one in others if one is not None and "its project pins" in one.line] == []
