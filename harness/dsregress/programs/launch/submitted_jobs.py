@@ -58,11 +58,11 @@ def _run(submission: Any, nodes: int, tasks: int, of_a_rank: Mapping[str, str]) 
 
 
 def _of_a_task(nodes: int, tasks: int, rank: int) -> dict[str, str]:
-    """Return the variables by which Slurm tells a task which one it is, of a job whose first node is this machine."""
+    """Return the variables by which Slurm tells a task which one it is, of a job all of whose nodes are this machine."""
     here = os.uname().nodename
     return {
         "SLURM_JOB_ID": _JOB,
-        "SLURM_JOB_NODELIST": here,
+        "SLURM_JOB_NODELIST": ",".join([here] * nodes),
         "SLURM_JOB_NUM_NODES": str(nodes),
         "SLURM_LOCALID": str(rank % tasks),
         "SLURM_NNODES": str(nodes),
