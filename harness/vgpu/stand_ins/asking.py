@@ -14,19 +14,13 @@ import linecache
 from collections.abc import Iterable, Iterator
 from types import FrameType
 
-#: Instructions by which Python code names something -> the error that it gets if that is absent.
-_OF_A_NAME = {
-    "IMPORT_NAME": "ModuleNotFoundError",
-    "IMPORT_FROM": "ImportError",
-    "LOAD_ATTR": "AttributeError",
-    "LOAD_METHOD": "AttributeError",  # up to Python 3.11
-}
+from vgpu.json_tables import decoded_entries, decoded_text, decoded_text_lists, table_beside
+
+_TABLE = table_beside(__file__)
+#: Instructions by which Python code names something (``LOAD_METHOD`` up to 3.11) -> the error where that is absent.
+_OF_A_NAME = {name: decoded_text(error) for name, error in decoded_entries(_TABLE["error_of_a_name"]).items()}
 #: Error -> its base classes. An attribute that is absent raises a NoStandInError.
-_BASES = {
-    "ModuleNotFoundError": {"ModuleNotFoundError", "ImportError", "Exception", "BaseException"},
-    "ImportError": {"ImportError", "Exception", "BaseException"},
-    "AttributeError": {"NoStandInError", "AttributeError", "NotImplementedError", "Exception", "BaseException"},
-}
+_BASES = {name: frozenset(bases) for name, bases in decoded_text_lists(_TABLE["bases"]).items()}
 #: Files of frames that only carry an import out.
 _IMPORTING = "<frozen importlib"
 

@@ -283,11 +283,11 @@ def test_an_engine_that_resumes_trains_the_model_from_there_on() -> None:
             return 1.0
 
     models, actor, critic, restarted = TrainedModels(), Engine(1), Engine(2), Engine(1)
-    models.resumed(actor)  # before anything was trained: as most programs begin
+    models.take_up(actor)  # before anything was trained: as most programs begin
     for engine in (actor, critic):
         models.lost([1.0], engine)
         models.stepped(engine, [], recorded=True)
-    models.resumed(restarted)
+    models.take_up(restarted)
     models.lost([2.0], restarted)
     models.stepped(restarted, [], recorded=True)
     assert [model.stepper for model in models.models] == [restarted, critic]

@@ -34,11 +34,11 @@ def run_submitted_jobs(of_a_rank: Mapping[str, str]) -> Iterator[None]:
 
     def of_slurm(executor: Any, submissions: Sequence[Any]) -> list[Any]:
         nodes, tasks = int(executor.parameters.get("nodes", 1)), int(executor.parameters.get("ntasks_per_node", 1))
-        _run(submissions[0], nodes, max(1, tasks), of_a_rank)
+        _run_as_task(submissions[0], nodes, max(1, tasks), of_a_rank)
         return [slurm.SlurmJob(folder=executor.folder, job_id=_JOB, tasks=[0]) for _ in submissions]
 
     def of_local(executor: Any, submissions: Sequence[Any]) -> list[Any]:
-        _run(submissions[0], 1, int(executor.parameters.get("tasks_per_node", 1)), of_a_rank)
+        _run_as_task(submissions[0], 1, int(executor.parameters.get("tasks_per_node", 1)), of_a_rank)
         return [slurm.SlurmJob(folder=executor.folder, job_id=_JOB, tasks=[0]) for _ in submissions]
 
     with Patches("submitted jobs run as the ranks that they are") as patches:
@@ -48,7 +48,7 @@ def run_submitted_jobs(of_a_rank: Mapping[str, str]) -> Iterator[None]:
         yield
 
 
-def _run(submission: Any, nodes: int, tasks: int, of_a_rank: Mapping[str, str]) -> None:
+def _run_as_task(submission: Any, nodes: int, tasks: int, of_a_rank: Mapping[str, str]) -> None:
     """Run a submission as this rank. Raise CannotRun if the job has another number of tasks than the run has ranks."""
     ranks = int(of_a_rank.get("WORLD_SIZE", "1"))
     if nodes * tasks != ranks:

@@ -234,7 +234,7 @@ class Measuring:
             self._models.clipped(parameters, stepper_facts.whole_norm(norm))
 
     def resumed(self, stepper: object) -> None:
-        self._models.resumed(stepper)
+        self._models.take_up(stepper)
 
     def evaluates(self, model: object) -> None:
         self._end_at_last()

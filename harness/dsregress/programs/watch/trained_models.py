@@ -211,7 +211,7 @@ class TrainedModels:
             if self._contents and module not in self._starts:
                 self._starts[module] = start_weights(module)
 
-    def resumed(self, stepper: object) -> None:
+    def take_up(self, stepper: object) -> None:
         """Record that an engine has loaded a checkpoint, or an optimizer its state."""
         if any(model.stepper is stepper for model in self.models):
             return
