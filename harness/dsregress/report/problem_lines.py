@@ -36,6 +36,7 @@ from dsregress.messages import (
     plural_message,
 )
 from dsregress.model import Failed, Finding, TimedOut, split_workload
+from dsregress.probe.border.gathered_copies import place_of_gathering
 from dsregress.probe.border.processor_faults import OF_PROCESSORS
 from dsregress.probe.factor import either
 from dsregress.report.advisory_words import remedy_request
@@ -426,6 +427,11 @@ def _untestable(context: ReportContext, problem: Problem) -> Iterator[Text]:
         yield _waiting_text(problem.worst)
     elif package := raising_package(problem.worst):
         yield message("It arises in {package}: the compared releases are not at fault.", package=package)
+    elif place := _place_of_copies(problem):
+        yield message(
+            "At {place} sim gives a rank its own objects in place of the others', maybe why: --device cpu runs them all.",
+            place=place,
+        )
     elif is_of_program(problem.worst):
         yield message("It fails alike in every release that was measured: look in the program first.")
     others = [*_other_packages(context, problem)]
@@ -440,6 +446,14 @@ def _waiting_text(found: Finding) -> Text:
     if not places:
         return message("No release is known to be at fault: find out what the program waits for.")
     return message("It waited at {place}: find out for what, as no release is known to be at fault.", place=places[0])
+
+
+def _place_of_copies(problem: Problem) -> str:
+    """Return where a program whose own code failed had gathered this rank's objects in place of the others'."""
+    outcome = problem.worst.outcome
+    if not isinstance(outcome, Failed) or not is_of_program(problem.worst):
+        return ""
+    return place_of_gathering(outcome.detail)
 
 
 def _is_of_processors(problem: Problem) -> bool:

@@ -21,6 +21,7 @@ import torch
 import torch.distributed as dist
 
 from vgpu.device.ordered_gloo import OrderedGloo
+from vgpu.own_copies import note_copies
 from vgpu.replacing import Patches
 from vgpu.sim.errors import SimulationError, caller, location
 from vgpu.sim.simulation import join_fake_group
@@ -271,12 +272,14 @@ def _objects(patches: Patches, c10d: object, world_size: int) -> None:
         return int(dist.get_world_size(group))
 
     def all_gather_object(object_list: list[object], obj: object, group: object = None) -> None:
+        _note_copies(obj, size(group))
         object_list[:] = [obj] * len(object_list)
 
     def gather_object(
         obj: object, object_gather_list: Any = None, dst: object = None, group: object = None, group_dst: object = None
     ) -> None:
         if object_gather_list is not None:
+            _note_copies(obj, size(group))
             object_gather_list[:] = [obj] * size(group)
 
     def scatter_object_list(
@@ -312,6 +315,12 @@ def _objects(patches: Patches, c10d: object, world_size: int) -> None:
         "monitored_barrier": lambda group=None, *_, **__: dist.barrier(group),
     }.items():
         _everywhere(patches, c10d, name, answer)
+
+
+def _note_copies(obj: object, ranks: int) -> None:
+    """Note where the program gathers what differs from rank to rank, as a part of its rows does."""
+    if ranks > 1 and isinstance(obj, (list, tuple, dict)) and obj:
+        note_copies(location(caller()))
 
 
 def _checks(patches: Patches, c10d: object) -> None:

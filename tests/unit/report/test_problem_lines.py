@@ -10,6 +10,7 @@ import pytest
 from dsregress.compare import Thresholds, compare
 from dsregress.model import Failed, Result, TimedOut
 from dsregress.probe.border.failed_calls import refused_by
+from dsregress.probe.border.gathered_copies import gathered_at
 from dsregress.probe.border.processor_faults import OF_PROCESSORS
 from dsregress.probe.border.wire import Detail, FedBatch, Numerics, RunRecord
 from dsregress.report.context import report_context
@@ -315,6 +316,15 @@ def test_a_failure_of_the_program_itself_is_no_crash_of_the_releases(error: str,
     assert section.title == "CRASHES"  # it passes in another release
     (section,) = screen(failed("0.15.0", "a_scenario"), failed("0.16.0", "a_scenario")).sections
     assert section.title == "CRASHES"  # which is ours
+
+
+def test_a_simulated_rank_that_gathered_its_own_objects_may_fail_by_them() -> None:
+    detail = f"assert base_len == len(v)\n{gathered_at('jsonl.py:730 in count_tokens')}"
+    error = Failed("init", "AssertionError (jsonl.py:547)", detail)
+    (section,) = screen(result("0.15.0", scenario="train-3f9a1c", outcome=error)).sections
+    assert section.problems[0].consequence.startswith(
+        "At jsonl.py:730 sim gives a rank its own objects in place of the others', maybe why: --device cpu runs them all."
+    )
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,12 @@ torch = pytest.importorskip("torch")
 
 import torch.distributed as dist  # noqa: E402
 
+from dsregress.probe.border.faults import detail_of  # noqa: E402
+from dsregress.probe.border.gathered_copies import place_of_gathering  # noqa: E402
 from vgpu.attaching import attached  # noqa: E402
 from vgpu.device.books import Books  # noqa: E402
 from vgpu.meters.meter import TorchMeter  # noqa: E402
+from vgpu.own_copies import place_of_copies  # noqa: E402
 from vgpu.sim import SimulationError  # noqa: E402
 
 DIM = 512
@@ -100,6 +103,8 @@ def test_objects_are_those_of_ranks_that_agree(books: Books) -> None:
     gathered: list[object] = [None] * 4
     dist.all_gather_object(gathered, {"loss": 1})
     assert gathered == [{"loss": 1}] * 4
+    assert place_of_copies().endswith("in test_objects_are_those_of_ranks_that_agree")
+    assert "test_process_groups.py:" in place_of_gathering(detail_of(ValueError("rows are lost")))
     mine = ["run-1"]
     dist.broadcast_object_list(mine, src=0)
     assert mine == ["run-1"]

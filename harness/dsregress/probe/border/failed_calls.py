@@ -15,5 +15,5 @@ def refused_by(package: str) -> str:
 
 def package_refusing(detail: str) -> str:
     """Return the module whose package did not take a call, as the end of a failure's detail says; empty if none did."""
-    found = [_READ.fullmatch(line) for line in detail.splitlines()[-2:]]
+    found = [_READ.fullmatch(line) for line in detail.splitlines()[-3:]]
     return next((one[1] for one in found if one is not None), "")

@@ -11,12 +11,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dsregress.probe.border import encoding, machine
 from dsregress.probe.border.callees import package_called
 from dsregress.probe.border.failed_calls import refused_by
+from dsregress.probe.border.gathered_copies import gathered_at
 from dsregress.probe.border.masking import without_secrets
 from dsregress.probe.border.own_code import PACKAGE_FOLDERS, is_own_file
 from dsregress.probe.border.own_faults import own_fault
 from dsregress.probe.border.processor_faults import OF_PROCESSORS, is_of_processors
 from dsregress.probe.border.untrusted import read_tail
 from vgpu.error_chain import behind_one_another
+from vgpu.own_copies import place_of_copies
 
 #: Longest stage, signature, detail, and line of a rank's place that are kept.
 STAGE_LENGTH = 40
@@ -149,6 +151,8 @@ def detail_of(error: BaseException) -> str:
         text = f"{type(error).__name__}: {encoding.bounded_text(error)}"
     if package := _package_called(error):
         text = f"{text.rstrip()}\n{refused_by(package)}"
+    if place := place_of_copies():
+        text = f"{text.rstrip()}\n{gathered_at(place)}"
     if is_of_processors(error):
         text = f"{text.rstrip()}\n{OF_PROCESSORS}"
     return _last_lines(encoding.bounded_text(text[-_TEXT_READ - 1 :], _TEXT_READ + 1))
