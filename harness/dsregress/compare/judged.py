@@ -35,7 +35,7 @@ from dsregress.compare.notes import Remarks, remarks_on
 from dsregress.compare.release_ranges import in_version_order
 from dsregress.compare.result_pairs import Pair, ResultIndex, left_out, why_not
 from dsregress.compare.result_summary import ResultSummary
-from dsregress.compare.resumed_data import judge_resumed_data
+from dsregress.compare.resumed_data import judge_resumed_data, resume_apart
 from dsregress.compare.step_times import estimate_step_times
 from dsregress.compare.unused_releases import why_begins_anew, why_says_nothing
 from dsregress.compare.worst_readings import Exact
@@ -148,6 +148,7 @@ class _Judgement:
         self.findings += oracles.judge_numerics(pair)
         self.findings += oracles.judge_memory(pair, self._thresholds)
         self.findings += saved_differences.judge_saved_files(pair)
+        self.findings += judge_resumed_data(pair)
         if not reason:
             self._compare(pair)
             return
@@ -164,7 +165,7 @@ class _Judgement:
         findings = model_differences.judge_model(pair)
         findings += (trained := _judge_training(pair))
         findings += steps_taken.judge_steps_taken(pair)
-        is_other = bool(trained) or model_differences.is_drawn_otherwise(pair)
+        is_other = bool(trained) or resume_apart(pair) or model_differences.is_drawn_otherwise(pair)
         findings += [] if is_other else logged_differences.judge_logged(pair)
         findings += step_growth.judge_step_growth(pair)
         findings += saved_differences.judge_saved_tensors(pair, trains_otherwise=is_other)
@@ -192,8 +193,8 @@ class _Judgement:
 def _judge_training(pair: Pair) -> list[Finding]:
     """Return the findings on what a program is fed and what comes out. Where the data differ, the losses of these steps
     differ since the data do, and are no finding of their own; those of the steps before come first."""
-    if (resumed := judge_resumed_data(pair)) is not None:
-        return [resumed]
+    if resume_apart(pair):
+        return []
     fed = fed_differences.judge_feed(pair)
     if not fed.sentence:
         return training_differences.judge_training(pair)

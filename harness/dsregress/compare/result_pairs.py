@@ -28,6 +28,7 @@ class Pair(msgspec.Struct, frozen=True):
     base_again: ResultSummary | None = None  #: a second run of the baseline in the same session, where there is one
     #: The baseline's run that took turns with this one; a later session, of other stacks, has left it behind as `base`.
     base_beside: ResultSummary | None = None
+    can_resume: bool = False  #: a release goes on from the same files with the data that are next
 
     @property
     def result(self) -> Result:
@@ -99,8 +100,12 @@ class ResultIndex:
             base = by_stack.get(self.baseline)
             again = self._again(workload, base)
             beside = {run.result.session: run for run in reversed(self._baseline_runs.get(workload, ()))}
+            can_resume = any(one.resumed is not None and one.resumed.is_right for one in by_stack.values())
             pairs += [
-                Pair(stack, workload, own, base, again, base if own is base else beside.get(own.result.session))
+                Pair(
+                    *(stack, workload, own, base, again, base if own is base else beside.get(own.result.session)),
+                    can_resume=can_resume,
+                )
                 for stack, own in by_stack.items()
             ]
         return pairs

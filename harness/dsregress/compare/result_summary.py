@@ -164,7 +164,7 @@ def _any_known(told: Iterable[bool | None]) -> bool | None:
 def _least_right(told: Iterable[ResumedData | None]) -> ResumedData | None:
     """Return the first that is not right, or else the first that is known."""
     known = [one for one in told if one is not None]
-    return next((one for one in known if one.step != one.due), next(iter(known), None))
+    return next((one for one in known if not one.is_right), next(iter(known), None))
 
 
 def _of_all_ranks(saved_by: Sequence[Sequence[SavedTensors]]) -> tuple[SavedTensors, ...]:

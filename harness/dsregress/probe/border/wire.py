@@ -114,6 +114,16 @@ class ResumedData:
     step: int  #: of that run, which was fed them; 0: none that is known
     due: int  #: the step of that run after it had saved
 
+    @property
+    def is_right(self) -> bool:
+        """True if they were those that were next."""
+        return self.step == self.due
+
+    @property
+    def steps_apart(self) -> int:
+        """Return how far they are from those that were next; the whole way if they are no known ones."""
+        return abs(self.due - self.step)
+
 
 #: The beginning of a `Numerics.note` on why a program's figures are compared only between releases.
 NO_TRUTH = "no truth to compare with, only other releases"
