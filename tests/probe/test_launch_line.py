@@ -32,6 +32,8 @@ from dsregress.probe.launch_line import INSTALLED, LaunchLineError, parse
         ("mpirun -np 8 -H a:4,b:4 -x NCCL_DEBUG=INFO --allow-run-as-root python -u train.py --lr 1", "python", "train.py",
          ("--lr", "1")),
         ("ray job submit --address http://x:8265 --working-dir . -- torchrun train.py a", "torchrun", "train.py", ("a",)),
+        ("composer -n 8 train.py yamls/mpt-125m.yaml -n 3", "torchrun", "train.py", ("yamls/mpt-125m.yaml", "-n", "3")),
+        ("colossalai run --nproc_per_node 8 train.py -p gemini", "torchrun", "train.py", ("-p", "gemini")),
         ("torchrun \\\n  --nproc_per_node 2 \\\n  train.py", "torchrun", "train.py", ()),
     ],
 )  # fmt: skip
@@ -47,6 +49,7 @@ def test_a_module_differs_from_a_file() -> None:
     assert parse("python -m axolotl.cli.train x.yaml").is_module
     assert parse("accelerate launch -m axolotl.cli.train x.yaml").program == "axolotl.cli.train"
     assert parse("torchrun --nproc_per_node 8 --module axolotl.cli.train x.yaml").name == "train"
+    assert parse("composer -n 8 -m own.train x.yaml").is_module
 
 
 def test_variables_that_were_read_before_the_program_begins_have_no_effect() -> None:
@@ -236,6 +239,10 @@ def test_other_words_for_a_number_of_processes_are_the_launchers(options: str) -
         ("mpirun --hostfile hosts python train.py", None),
         ("ray job submit -- mpirun -np 4 python train.py", 4),
         ("ray job submit -- accelerate launch --num_processes 2 train.py", 2),
+        ("composer -n 8 train.py", 8),
+        ("composer --world_size 16 --nproc=8 --node_rank 0 --master_addr 0.0.0.0 -v train.py", 16),
+        ("composer train.py", None),
+        ("colossalai run --hostfile hosts --num_nodes 2 --nproc_per_node 4 train.py -p gemini", 8),
     ],
 )
 def test_ranks_are_those_of_the_launcher_or_of_what_starts_it(line: str, ranks: int | None) -> None:
@@ -245,6 +252,10 @@ def test_ranks_are_those_of_the_launcher_or_of_what_starts_it(line: str, ranks: 
 def test_variables_that_a_starter_sets_are_the_programs() -> None:
     parsed = parse("A=1 mpirun -np 2 -x DS_ACCELERATOR=cpu -x PATH B=2 python train.py")
     assert dict(parsed.variables) == {"A": "1", "DS_ACCELERATOR": "cpu"}
+
+
+def test_a_launcher_like_torchrun_starts_a_rank_on_each_card_unless_it_says_how_many() -> None:
+    assert parse("composer train.py").asks_for_devices
 
 
 @pytest.mark.parametrize("line", ["mpirun -np 8 ./a.out", "ray start --head", "ray job submit python"])

@@ -6,6 +6,7 @@ line too, to know its ranks and its files.
     trl sft ARGS                             llamafactory-cli train config.yaml
     litgpt finetune_lora ARGS                train.py ARGS
     mpirun -np 8 python train.py ARGS        ray job submit -- python train.py ARGS
+    composer -n 8 train.py ARGS              colossalai run --nproc_per_node 8 train.py ARGS
 
 A launcher's own code interprets its options: `dsregress.programs.launch.launchers` passes them on, in the measured
 environment. Here they are only separated from the program and from the program's arguments.
@@ -278,6 +279,8 @@ def _started(words: list[str]) -> _InnerLine | None:
     first = os.path.basename(words[0])
     if words[1:3] == ["job", "submit"] and first == "ray" and "--" in words:
         return _InnerLine(words=words[words.index("--") + 1 :])
+    if first == "composer" or [first, *words[1:2]] == ["colossalai", "run"]:
+        return _InnerLine(words=_as_torchrun(words[1:] if first == "composer" else words[2:]))
     if first not in _OF_MPI:
         return None
     begin = next((at for at, word in enumerate(words) if at and _begins_line(word)), None)
@@ -291,6 +294,31 @@ def _started(words: list[str]) -> _InnerLine | None:
         ranks=int(counts[0]) if counts and counts[0].isdecimal() else None,
         variables=tuple((name, value) for name, equals, value in (one.partition("=") for one in given) if equals),
     )
+
+
+def _as_torchrun(words: Sequence[str]) -> list[str]:
+    """Return the line of torchrun that starts the ranks which a launcher like it does, from its options on: MosaicML's
+    ``composer``, which counts the processes of all machines, and ``colossalai run``."""
+    given: dict[str, str] = {}
+    left = iter(words)
+    program: list[str] = []
+    for word in left:
+        if not word.startswith("-"):
+            program = [word, *left]
+            break
+        name, equals, value = word.partition("=")
+        given[name] = value if equals or name in _FLAGS_LIKE_TORCHRUN else next(left, "")
+    processes = next((given[name] for name in _PROCESSES_LIKE_TORCHRUN if name in given), "auto")
+    nodes = given.get("--num_nodes", "1")
+    if (world := given.get("--world_size", "")).isdecimal() and processes.isdecimal():
+        nodes = str(max(1, int(world) // max(1, int(processes))))
+    module = [] if _MODULE_LIKE_TORCHRUN.isdisjoint(given) else ["-m"]
+    return ["torchrun", "--nnodes", nodes, "--nproc_per_node", processes, *module, *program]
+
+
+_MODULE_LIKE_TORCHRUN = frozenset(("-m", "--module_mode"))
+_FLAGS_LIKE_TORCHRUN = _MODULE_LIKE_TORCHRUN | {"-v", "--verbose"}
+_PROCESSES_LIKE_TORCHRUN = ("-n", "--nproc", "--nproc_per_node")
 
 
 def _begins_line(word: str) -> bool:
