@@ -224,6 +224,13 @@ class Repository:
         dates = (self._output("log", "--format=%cI", "-S", text, "--", file) or "").split()
         return dates[-1].partition("T")[0] if dates else ""
 
+    def day_of_code(self) -> str:
+        """Return the day of the last commit that changed Python code, or of the last one at all; empty without one."""
+        for files in (["--", ":(top)*.py"], []):
+            if date := self._output("log", "-1", "--format=%cI", *files):
+                return date.partition("T")[0]
+        return ""
+
     def root(self) -> Path:
         """Return the folder of its files. Raise UsageError."""
         found = self._output("rev-parse", "--show-toplevel")

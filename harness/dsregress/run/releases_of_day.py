@@ -32,11 +32,12 @@ class OfCommit(NamedTuple):
 
 
 def day_of_last_commit(folder: Path, installer: Installer) -> str:
-    """Return the day of the last commit of the repository that ``folder`` lies in, ``2025-02-20``; empty without one."""
+    """Return the day of the last commit that changed code in the repository that ``folder`` lies in, ``2025-02-20``; empty
+    without one. A commit of workflows or texts alone says nothing of the packages that the code goes with."""
     repository = Repository(str(folder), cache=folder, environment=installer.environment)
     try:
         repository.open()
-        return repository.head().date.partition("T")[0]
+        return repository.day_of_code()
     except HarnessError:
         return ""
 

@@ -15,7 +15,7 @@ from dsregress.config.settings import Settings
 from dsregress.model import Failed, NotInstalled, Stack
 from dsregress.run import releases_of_day
 from dsregress.run.project_requirements import AddressedRequirement
-from dsregress.run.releases_of_day import OfCommit, releases_of_commits, releases_that_go_together
+from dsregress.run.releases_of_day import OfCommit, day_of_last_commit, releases_of_commits, releases_that_go_together
 
 FOUND = {"transformers": "4.40.0", "protobuf": "5.26.1", "wandb": "0.16.6"}
 BASE = Stack(
@@ -56,20 +56,24 @@ def test_packages_of_every_stack_alone_are_taken_as_they_are() -> None:
     assert releases_that_go_together({"peft": "0.10.0"}, BASE, Settings(), installer) == {"peft": "0.10.0"}
 
 
+def dated_commit(folder: Path, day: str, **files: str) -> None:
+    """Commit files in a repository, which is made, on a day: name without its dot -> text."""
+    dated = {"GIT_COMMITTER_DATE": f"{day}T12:00:00", "GIT_AUTHOR_DATE": f"{day}T12:00:00"}
+    who = ("-c", "user.name=x", "-c", "user.email=x@x.x")
+    for name, text in files.items():
+        (folder / name.replace("_", ".")).write_text(text)
+    for words in (["init", "--quiet"], ["add", "."], [*who, "commit", "--quiet", "-m", "x"]):
+        subprocess.run(["git", "-C", str(folder), *words], check=True, env={**os.environ, **dated})
+
+
 def test_a_commit_that_a_project_takes_is_dated_by_the_change_that_named_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def git(*words: str, day: str = "2025-01-02") -> None:
-        dated = {"GIT_COMMITTER_DATE": f"{day}T12:00:00", "GIT_AUTHOR_DATE": f"{day}T12:00:00"}
-        who = ("-c", "user.name=x", "-c", "user.email=x@x.x")
-        subprocess.run(["git", "-C", str(tmp_path), *who, *words], check=True, env={**os.environ, **dated})
-
     file = tmp_path / "requirements.txt"
-    git("init", "--quiet")
-    for day, text in (("2025-01-02", "a"), ("2025-03-11", "trl@git+https://x/trl@019fc6dbaa03"), ("2025-05-14", "+")):
-        file.write_text(file.read_text() + f"{text}\n" if file.exists() else f"{text}\n")
-        git("add", ".", day=day)
-        git("commit", "--quiet", "-m", "x", day=day)
+    text = ""
+    for day, line in (("2025-01-02", "a"), ("2025-03-11", "trl@git+https://x/trl@019fc6dbaa03"), ("2025-05-14", "+")):
+        text += f"{line}\n"
+        dated_commit(tmp_path, day, requirements_txt=text)
     asked: list[str] = []
 
     def of_day(day: str, packages: Any, installer: Any) -> dict[str, str]:
@@ -84,3 +88,17 @@ def test_a_commit_that_a_project_takes_is_dated_by_the_change_that_named_it(
     }
     assert releases_of_commits(addressed, installer) == {"trl": OfCommit("0.15.2", "2025-03-11")}
     assert asked == ["2025-03-11"]
+
+
+def test_a_project_is_of_the_day_on_which_its_code_was_changed_last(tmp_path: Path) -> None:
+    """What `init` writes is committed later, and says nothing of the packages that the code goes with."""
+    installer: Any = SimpleNamespace(environment=os.environ)
+    assert day_of_last_commit(tmp_path, installer) == ""
+    dated_commit(tmp_path, "2023-07-26", README_md="a")
+    assert day_of_last_commit(tmp_path, installer) == "2023-07-26"
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "train.py").write_text("import torch")
+    dated_commit(tmp_path, "2023-09-07")
+    dated_commit(tmp_path, "2026-11-29", dsregress_toml="[tool.dsregress.job]")
+    assert day_of_last_commit(tmp_path, installer) == "2023-09-07"
+    assert day_of_last_commit(tmp_path / "src", installer) == "2023-09-07"
