@@ -7,6 +7,7 @@ nox -s lint typing unit                           before each commit
 nox -s tests                                      the project's own tests
 nox -s tests -- --accept                          rewrite the golden files of tests/golden
 nox -s changelog dist                             before a release, see CONTRIBUTING.md
+nox -s dist image                                 the container image, see docs/docker.md
 """
 
 from __future__ import annotations
@@ -194,6 +195,20 @@ def dist(session: nox.Session) -> None:
     install(session, project=(str(wheel),))
     session.chdir(session.create_tmp())  # and not the checkout's package
     session.run("dsregress", "--version")
+
+
+@nox.session(python="3.11")  # the image's, for which the wheels are
+def image(session: nox.Session) -> None:
+    """Build the container image dsregress:VERSION of the wheel in dist/; after --, options of `docker build`."""
+    (wheel,) = DIST.glob("*.whl")
+    session.install("pip")
+    context = Path(session.create_tmp())
+    shutil.rmtree(context / "wheels", ignore_errors=True)
+    only_wheels = ("--quiet", "--only-binary", ":all:", "--dest", str(context / "wheels"))
+    session.run("python", "-m", "pip", "download", *only_wheels, str(wheel))
+    name = f"dsregress:{PROJECT['project']['version']}"
+    recipe = ("--file", str(HERE / ".github" / "Dockerfile"), "--tag", name)
+    session.run("docker", "build", *recipe, *session.posargs, str(context), external=True)
 
 
 @nox.session
