@@ -1,17 +1,12 @@
 # pip install llamafactory==0.9.3 'pyarrow<26'  # shows the fault: exit code 1
-# pip install llamafactory==0.9.4 'pyarrow<26'  # does not: exit code 0
 # python llamafactory_dpo_loss.py
 #
 # The forward of LLaMA-Factory's DPO on a tiny model: how many cross entropies does it compute, of which its loss takes none?
 import sys
-from importlib.machinery import ModuleSpec
 from importlib.metadata import version
 from types import SimpleNamespace
-from unittest.mock import MagicMock
 
 import torch
-
-sys.modules["torchaudio"] = MagicMock(__spec__=ModuleSpec("torchaudio", None))  # has no wheel for CPUs alone: nothing of it runs
 from llamafactory.train.dpo.trainer import CustomDPOTrainer
 from transformers import LlamaConfig, LlamaForCausalLM
 

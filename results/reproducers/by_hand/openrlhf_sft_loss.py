@@ -3,7 +3,6 @@
 # torchrun --nproc-per-node 2 openrlhf_sft_loss.py
 #
 # SFTTrainer.fit of one step on two ranks, two micro-batches each, of 2, 6, 4 and 20 tokens: by what is a loss divided?
-import os
 import sys
 from importlib.machinery import ModuleSpec
 from importlib.metadata import version
