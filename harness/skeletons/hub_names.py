@@ -14,9 +14,6 @@ from collections.abc import Iterable, Mapping
 from skeletons.known_models import known_models
 from skeletons.table_files import read_table
 
-#: Organisations that publish models of others under their own names.
-_MIRRORS = ("nousresearch", "unsloth")
-
 #: The organisation whose models sentence-transformers takes by their own names alone.
 _SHORT = "sentence-transformers"
 
@@ -48,13 +45,17 @@ def _published(name: str) -> str | None:
     by_lower = _by_lower()
     if given in by_lower:
         return by_lower[given]
-    organisation, _, short = given.partition("/")
-    if organisation in _MIRRORS:
-        for lower, full in by_lower.items():
-            if lower.rpartition("/")[2] == short:
-                return full
     listed = (base for pattern, base in fine_tuned().items() if fnmatch.fnmatchcase(given, pattern.lower()))
-    return next(listed, None)
+    return next(listed, None) or mirrored(given, by_lower.values())
+
+
+def mirrored(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name whose last part a name has under another organisation, as mirrors call what they copy
+    (``LLM-Research/Meta-Llama-3-8B``); None without one. The last part has a digit: ``bark`` may be anything."""
+    organisation, _, short = name.lower().partition("/")
+    if not organisation or not any(letter.isdigit() for letter in short):
+        return None
+    return next((one for one in known if one.lower().rpartition("/")[2] == short), None)
 
 
 def _called_after(name: str) -> str | None:

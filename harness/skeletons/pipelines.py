@@ -16,6 +16,7 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
+from skeletons.hub_names import mirrored
 from skeletons.table_files import read_table
 
 #: The folder of a repository that is one component.
@@ -60,6 +61,9 @@ def known_pipelines() -> Mapping[str, Pipeline]:
 
 
 def known_pipeline_name(name: str) -> str | None:
-    """Return the known repository that a name on the hub means, without regard to case; None if there is none."""
+    """Return the known repository that a name on the hub means, itself or a mirror of it, without regard to case; None if
+    there is none."""
     given = name.lower()
-    return next((known for known in known_pipelines() if known.lower() == given), None)
+    return next((known for known in known_pipelines() if known.lower() == given), None) or mirrored(
+        name, known_pipelines()
+    )

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from skeletons import hub_names, make, safetensors, sentencepiece_model, tiny, tokenizer
+from skeletons import hub_names, make, pipelines, safetensors, sentencepiece_model, tiny, tokenizer
 from skeletons.known_models import known_models
 from skeletons.safetensors import StoredTensor
 from skeletons.tokenizer_families import TokenizerFamily, tokenizer_families
@@ -144,10 +144,28 @@ def test_names_are_found_as_the_hub_finds_them() -> None:
         ("me/Qwen2.5-7Bx", None),
         ("me/my-Qwen2.5-7B", None),
         ("all-MiniLM-L6-v2", "sentence-transformers/all-MiniLM-L6-v2"),  # as sentence-transformers calls its own
+        ("LLM-Research/Phi-3-mini-4k-instruct", "microsoft/Phi-3-mini-4k-instruct"),  # a mirror, whoever it is
+        ("AI-ModelScope/phi-2", "microsoft/phi-2"),
+        ("modelscope/Llama-2-7b-ms", "meta-llama/Llama-2-7b-hf"),
+        ("unsloth/llama-3-8b", "meta-llama/Meta-Llama-3-8B"),
+        ("unsloth/llama-3-8b-bnb-4bit", None),  # quantised
     ],
 )
 def test_a_mirror_or_a_fine_tuned_model_has_the_shapes_of_its_original(name: str, meant: str | None) -> None:
     assert hub_names.known_model_name(name) == meant
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("AI-ModelScope/stable-diffusion-v1-5", "runwayml/stable-diffusion-v1-5"),
+        ("black-forest-labs/flux.1-DEV", "black-forest-labs/FLUX.1-dev"),
+        ("stable-diffusion-v1-5", None),  # a folder
+        ("me/stable-diffusion-v1-5-lora", None),
+    ],
+)
+def test_a_mirror_of_a_pipeline_has_the_shapes_of_its_original(name: str, meant: str | None) -> None:
+    assert pipelines.known_pipeline_name(name) == meant
 
 
 @pytest.mark.parametrize(
