@@ -23,7 +23,7 @@ def submitted(folder: Path, ranks: int, rank: int, cluster: str | None = None, *
             {
                 "word": word, "rank": task.global_rank, "local_rank": task.local_rank, "node": task.node,
                 "ranks": task.num_tasks, "nodes": task.num_nodes, "job": task.job_id,
-                "names": len(os.environ["SLURM_JOB_NODELIST"].split(",")),
+                "hosts": os.environ["SLURM_JOB_NODELIST"],
             }
         )  # fmt: skip
 
@@ -38,7 +38,16 @@ def submitted(folder: Path, ranks: int, rank: int, cluster: str | None = None, *
 def test_a_rank_of_several_nodes_runs_its_task_at_once(tmp_path: Path) -> None:
     asked = {"nodes": 4, "tasks_per_node": 8, "slurm_gpus_per_node": 8, "slurm_partition": "learn"}
     assert submitted(tmp_path, 32, 19, **asked) == [
-        {"word": "now", "rank": 19, "local_rank": 3, "node": 2, "ranks": 32, "nodes": 4, "job": "1", "names": 4}
+        {
+            "word": "now",
+            "rank": 19,
+            "local_rank": 3,
+            "node": 2,
+            "ranks": 32,
+            "nodes": 4,
+            "job": "1",
+            "hosts": "127.0.0.[1-4]",
+        }
     ]
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import importlib
 import importlib.util
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -59,10 +58,12 @@ def _run_as_task(submission: Any, nodes: int, tasks: int, of_a_rank: Mapping[str
 
 def _of_a_task(nodes: int, tasks: int, rank: int) -> dict[str, str]:
     """Return the variables by which Slurm tells a task which one it is, of a job all of whose nodes are this machine."""
-    here = os.uname().nodename
+    nodes_of_job = (
+        "127.0.0.1" if nodes == 1 else f"127.0.0.[1-{nodes}]"
+    )  # as Slurm shortens names; each is this machine
     return {
         "SLURM_JOB_ID": _JOB,
-        "SLURM_JOB_NODELIST": ",".join([here] * nodes),
+        "SLURM_JOB_NODELIST": nodes_of_job,
         "SLURM_JOB_NUM_NODES": str(nodes),
         "SLURM_LOCALID": str(rank % tasks),
         "SLURM_NNODES": str(nodes),
