@@ -80,7 +80,9 @@ def needs_of_program(line: LaunchLine, folder: Path, locked: Iterable[str]) -> P
     """Return what the program in ``folder`` imports and none of the ``locked`` requirements provides."""
     has = {canonicalize_name(Requirement(text).name) for text in locked}
     wanted = declared_requirements(_project_places(line, folder))
-    known = {**packages_by_module(), **{module_named(name): name for name in wanted}}
+    provided = {module for module, package in packages_by_module().items() if package in has}
+    of_their_names = {module_named(name): name for name in wanted if module_named(name) not in provided}
+    known = {**packages_by_module(), **of_their_names}
     packages = {**_packages_of_parts(wanted, has), **known}
     own = _own_names(folder)
 

@@ -259,3 +259,10 @@ def test_what_torch_loads_for_another_accelerator_is_not_installed(tmp_path: Pat
     (tmp_path / "requirements.txt").write_text("torch-npu==2.7.1\ndatasets\n")
     (tmp_path / "train.py").write_text("import datasets\nif available(): import torch_npu\n")
     assert [*needs(tmp_path).packages] == ["datasets"]
+
+
+def test_a_module_that_the_stack_has_is_not_that_of_a_package_with_its_name(tmp_path: Path) -> None:
+    (tmp_path / "environment.yml").write_text("dependencies:\n  - pyyaml=6.0.1\n  - yaml=0.2.5=h7b6447c_0\n")
+    (tmp_path / "train.py").write_text("import yaml\n")
+    assert [*needs(tmp_path).packages] == []
+    check_imports(launch_line.parse("torchrun train.py"), tmp_path, LOCKED)
