@@ -69,6 +69,8 @@ class ProgramNeeds(msgspec.Struct, frozen=True, kw_only=True):
     partners: dict[str, DeclaredRequirement] = {}
     #: package -> what else the project requires and the stack lacks: one of them may provide a module of another name
     others: dict[str, DeclaredRequirement] = {}
+    #: package -> what the project requires of it, whether or not the stack has it
+    required: dict[str, DeclaredRequirement] = {}
     #: package that it imports -> the repository from which the project takes it
     addressed: dict[str, AddressedRequirement] = {}
     files: tuple[Path, ...] = ()  #: its own that were read
@@ -114,6 +116,7 @@ def needs_of_program(line: LaunchLine, folder: Path, locked: Iterable[str]) -> P
     return ProgramNeeds(
         modules=tuple(sorted(modules)),
         packages={name: wanted.get(name) for name in names},
+        required=wanted,
         partners={name: wanted[name] for name in AXES if name in wanted and name in has},
         others={name: one for name, one in wanted.items() if name not in {*has, *names, *_PROVIDED, *_TOOLS}},
         addressed={name: one for name, one in addressed.items() if name in imports and name not in own},

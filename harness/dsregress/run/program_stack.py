@@ -58,7 +58,8 @@ class CompletedChoice(msgspec.Struct, frozen=True, kw_only=True):
     added: tuple[str, ...] = ()  #: packages that the user did not name
     pinned: tuple[str, ...] = ()  #: those that the project pins, or limits to others than the stack's
     others: dict[str, str] = {}  #: package -> pin, or empty, of what else the project requires
-    oldest: dict[str, str] = {}  #: added package -> the oldest release that the project allows, if it pins none
+    #: package that is added, or given without a release -> the oldest one that the project allows, unless it limits more
+    oldest: dict[str, str] = {}
     searched: tuple[str, ...] = ()  #: folders of its own packages, which come before the environment
 
 
@@ -69,6 +70,7 @@ def complete_choice(
     UsageError, EnvironmentUnavailable."""
     if choice.pythons:
         return CompletedChoice(choice=choice)
+    newest = [canonicalize_name(name) for name, spec in choice.versions.items() if spec == NEWEST_THAT_FITS]
     choice = pipeline.with_newest(settings, choice, installer)
     base = pipeline.plan_stacks(settings, choice, installer)
     lock = lock_of_stack(base.baseline, settings, installer)
@@ -115,7 +117,7 @@ def complete_choice(
         added=tuple(wanted.added),
         pinned=tuple(wanted.pinned),
         others={name: one.pin for name, one in needs.others.items() if name not in wanted.choice().versions},
-        oldest=wanted.oldest,
+        oldest={**_oldest_of({name: needs.required.get(name) for name in newest}), **wanted.oldest},
     )
 
 
@@ -289,8 +291,7 @@ class _Wanted:
         self.added += found
         self.pinned += [name for name in found if (one := wanted[name]) is not None and _is_limited_above(one)]
         self.pinned += [name for name in found if name in self.of_commits]
-        limited = {name: wanted[name] for name in found if name not in self.pinned}
-        self.oldest.update({name: low for name, one in limited.items() if one is not None and (low := _oldest(one))})
+        self.oldest.update(_oldest_of({name: wanted[name] for name in found if name not in self.pinned}))
         if found:
             self.notes.append(
                 f"adds {', '.join(_added_text(found, wanted))}; --with PACKAGE=VERSION takes another release"
@@ -336,6 +337,11 @@ def _limits(declared: DeclaredRequirement) -> str:
 def _is_limited_above(declared: DeclaredRequirement) -> bool:
     """Return False for ``datasets>=3.2.0``, which any later release meets: what is taken of it is a choice of ours."""
     return any(each.operator not in (">", ">=", "!=") for each in declared.requirement.specifier)
+
+
+def _oldest_of(declared: Mapping[str, DeclaredRequirement | None]) -> dict[str, str]:
+    """Return, by package, the release from which on its requirement holds, if it has one."""
+    return {name: low for name, one in declared.items() if one is not None and (low := _oldest(one))}
 
 
 def _oldest(declared: DeclaredRequirement) -> str:

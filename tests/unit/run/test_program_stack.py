@@ -112,6 +112,12 @@ def test_a_lower_bound_alone_pins_nothing(folder: Path) -> None:
     assert found.oldest == {"datasets": "2"}
 
 
+def test_a_package_that_is_given_without_a_release_keeps_the_project_s_lower_bound(folder: Path) -> None:
+    """As `init` writes it."""
+    requires(folder, "trl>=0.9", "datasets>=2")
+    assert completed(folder, Choice(versions={"trl": "", "datasets": "2.16.1"})).oldest == {"trl": "0.9"}
+
+
 def test_what_the_stack_has_and_the_projects_pins_do_not_bring_is_added(folder: Path) -> None:
     (folder / "train.py").write_text("import deepspeed, rich\n")
     requires(folder, "transformers==4.37.2", "rich==13.7.1")
