@@ -117,7 +117,7 @@ def test_of_many_packages_as_many_are_named_as_fit_whole(monkeypatch: pytest.Mon
     named = re.findall(r"--with (\S+)", first)
     assert 3 < len(named) < 30
     assert named == names[: len(named)]
-    assert len(f"CannotRun: {first}") <= faults.SIGNATURE_LENGTH
+    assert len(f"CannotRun: {first}") <= faults.INSTRUCTION_LENGTH
     assert second == "All 30: give " + " ".join(f"--with {name}" for name in names)
 
 

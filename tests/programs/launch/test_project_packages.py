@@ -146,3 +146,24 @@ def test_an_installed_release_comes_before_the_project_of_that_name(tmp_path: Pa
     installed = metadata.version("pytest")
     with project_packages.importable(tmp_path):
         assert metadata.version("pytest") == installed
+
+
+CLONES = """
+    git clone https://github.com/me/project && cd project
+    git clone --recursive -b v1 https://github.com/huggingface/alignment-handbook.git
+    git clone git@github.com:me/other.git
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "found"),
+    [("alignment", "github.com/huggingface/alignment-handbook"), ("handbook", ""), ("other", ""), ("align", "")],
+)
+def test_a_repository_that_the_readme_clones_is_found_by_the_modules_name(
+    tmp_path: Path, module: str, found: str
+) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "README.md").write_text(CLONES)
+    (tmp_path / "examples" / "dpo").mkdir(parents=True)
+    assert project_packages.cloned_repository(module, tmp_path / "examples" / "dpo") == found
+    assert project_packages.cloned_repository(module, tmp_path.parent) == ""

@@ -307,6 +307,10 @@ def _without(error: ModuleNotFoundError, program: LaunchedProgram) -> str:
     place = None if first in known else project_packages.folder_with_module(first, source)
     if place is not None:
         return f"{program.name} imports {first!r} of its project's {place}: write PYTHONPATH={place} before the line"
+    cloned = "" if first in known else project_packages.cloned_repository(first, source)
+    if cloned:
+        what = f"{program.name} lacks the module {first!r}, and its README clones {cloned}"
+        return f"{what}: clone that, and write its folder with {first!r} into PYTHONPATH before the line"
     modules = "modules" if len(names) > 1 else "module"
     return _line_of_names(f"{program.name} lacks the {modules} ", names, f": add {_options_of(names, known)}")
 

@@ -34,6 +34,11 @@ _WATCHED = frozenset(("torch", "transformers", "deepspeed", "accelerate", "numpy
 #: A project's root lies in at most so many folders above that of the line, and its packages as many below its root.
 _MOST_LEVELS = 4
 _MOST_FOLDERS = 2_000
+#: Repositories that a README has one clone: ``git clone https://github.com/huggingface/alignment-handbook.git``.
+_CLONED = re.compile(
+    r"\bgit clone (?:-\S+ (?:\S+ )??)*https?://(github\.com/[\w.-]+/([\w.-]+?))(?:\.git)?/?(?=[\s`)]|$)"
+)
+_MOST_READMES, _MOST_READ = 4, 1_000_000
 #: Folders whose code no program imports as its own.
 _OTHERS = frozenset(("node_modules", "site-packages", "build", "dist", "venv", "tests", "test", "docs"))
 
@@ -72,6 +77,21 @@ def folder_with_module(module: str, folder: Path) -> str | None:
         others = [place for place in _folders_below(root) if _has_module(place, module, regular=True)]
         found = others[0] if len(others) == 1 else None
     return None if found is None else os.path.relpath(found, folder)
+
+
+def cloned_repository(module: str, folder: Path) -> str:
+    """Return the repository ``github.com/owner/name`` that a README in ``folder``, or above it in its project, tells
+    one to clone and that is called after a module, as ``alignment-handbook`` for ``alignment``; empty if none does."""
+    for place in (folder, *folder.parents[:_MOST_LEVELS]):
+        for readme in sorted(place.glob("README*"))[:_MOST_READMES]:
+            with contextlib.suppress(OSError), open(readme, encoding="utf-8", errors="replace") as file:
+                for address, name in _CLONED.findall(file.read(_MOST_READ)):
+                    words = name.lower().replace("-", "_")
+                    if words == module.lower() or words.startswith(f"{module.lower()}_"):
+                        return str(address)
+        if (place / ".git").exists():
+            break
+    return ""
 
 
 def _has_module(folder: Path, module: str, *, regular: bool = False) -> bool:
