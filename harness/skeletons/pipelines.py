@@ -4,7 +4,8 @@ A pipeline's repository has a ``model_index.json`` and a folder per component; a
 top (`TOP`). ``tables/pipelines.json`` names a component that several have by its key in ``parts``. Sources: the
 ``config.json`` of each folder (``https://huggingface.co/NAME/blob/main/FOLDER/config.json``) and copies of it in
 github.com/lllyasviel/stable-diffusion-webui-forge; of SANA, Wan, CogVideoX, LTX-Video and Stable Diffusion 3.5, the scripts
-of diffusers that convert them. Fields are left out whose value is the default of diffusers' class. The ids of text encoders
+of diffusers that convert them; of Qwen-Image, Z-Image, Lumina 2 and Stable Video Diffusion, the defaults of diffusers'
+classes. Fields are left out whose value is the default of diffusers' class. The ids of text encoders
 are those that the repositories give, which are not the tokenizer's. Tests compare the numbers of parameters with published
 ones.
 """

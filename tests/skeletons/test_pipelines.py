@@ -43,15 +43,38 @@ PUBLISHED = {
     ("google/ddpm-cifar10-32", "unet"): 35_746_307,
 }
 
+#: Billions as the card or the paper rounds them.
+STATED = {
+    ("stabilityai/stable-diffusion-xl-refiner-1.0", "unet"): "2.3",
+    ("PixArt-alpha/PixArt-Sigma-XL-2-1024-MS", "transformer"): "0.6",
+    ("stabilityai/stable-video-diffusion-img2vid-xt", "unet"): "1.5",
+    ("Qwen/Qwen-Image", "transformer"): "20",
+    ("Tongyi-MAI/Z-Image-Turbo", "transformer"): "6",
+    ("Alpha-VLLM/Lumina-Image-2.0", "transformer"): "2.6",
+}
 
-@pytest.mark.parametrize(("name", "place"), PUBLISHED)
-def test_a_component_has_the_published_number_of_parameters(name: str, place: str) -> None:
+
+def counted(name: str, place: str) -> int:
+    """Return the number of parameters of a component; skip one whose class the installed diffusers lacks."""
     part = known_pipelines()[name].components[place]
     if part.library == "diffusers":
+        if not hasattr(diffusers, part.kind):
+            pytest.skip(f"diffusers {diffusers.__version__} has no {part.kind}")
         model = make_pipeline.build_component(part.kind, part.fields, "meta")
     else:
         model = parameters.build_model(make.loaded_config(dict(part.fields)), "meta")
-    assert sum(parameter.numel() for parameter in model.parameters()) == PUBLISHED[name, place]
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+@pytest.mark.parametrize(("name", "place"), PUBLISHED)
+def test_a_component_has_the_published_number_of_parameters(name: str, place: str) -> None:
+    assert counted(name, place) == PUBLISHED[name, place]
+
+
+@pytest.mark.parametrize(("name", "place"), STATED)
+def test_a_component_has_the_stated_number_of_parameters(name: str, place: str) -> None:
+    digits = len(STATED[name, place].partition(".")[2])
+    assert f"{counted(name, place) / 1e9:.{digits}f}" == STATED[name, place]
 
 
 @pytest.mark.parametrize("name", ["CompVis/stable-diffusion-v1-4", "stabilityai/stable-diffusion-xl-base-1.0"])
