@@ -147,7 +147,7 @@ def test_a_file_that_is_here_is_not_absent(source: str) -> None:
 def test_missing_files_that_the_line_names_to_be_read_are_said_at_once_as_far_as_there_is_room(source: str) -> None:
     Path("data/there.json").touch()
     arguments = [
-        *("--train", "data/x.json", "--dev=data/dev.json", "--other", "data/there.json", f"--long={'l' * 70}.json"),
+        *("--train", "data/x.json", "--dev=data/dev.json", "--other", "data/there.json", f"--long={'l' * 250}.json"),
         *("--output_file", "out.json", "--resume=last.pt", "--hub", "https://example.org/x.json", "train.yaml"),
     ]
     found = absent_file(_raised(Path("data/x.json").read_bytes), arguments, source, Path("..").resolve())
