@@ -14,7 +14,7 @@ from dsregress.advisories.osv import encode_advisory
 from dsregress.cli import options
 from dsregress.cli.command_json import text_beside, write_command_json
 from dsregress.cli.comparison_output import write_reports
-from dsregress.cli.configured_job import configured_workload
+from dsregress.cli.configured_job import ConfiguredWorkload, configured_packages, configured_workload
 from dsregress.cli.lines import print_note
 from dsregress.cli.output import write_file
 from dsregress.cli.progress import Progress
@@ -122,6 +122,7 @@ def watch_command(
     workload = configured_workload(settings, selection)
     installer = pipeline.new_installer(workload.settings)
     job = _WatchedJob(settings=workload.settings, selection=workload.selection, added=workload.added)
+    watched = msgspec.structs.replace(watched, packages=watched.packages or _packages_of(workload))
     found = _new_releases(job, watched, installer)
     say, out = text_beside(files.json_file), Path(files.out)
     if not found:
@@ -179,18 +180,26 @@ class _WatchedJob(msgspec.Struct, frozen=True, kw_only=True):
         return [stack.id for stack in pipeline.plan_stacks(self.settings, self.choice(release), installer).stacks]
 
 
+def _packages_of(workload: ConfiguredWorkload) -> tuple[str, ...]:
+    """Return the packages of a workload that may be new: of its stack those that a configured job has, and what is added."""
+    stack = tuple(workload.settings.stack)
+    if workload.program is not None:
+        has = {name for _, found in configured_packages(workload.settings) for name in found.versions}
+        stack = tuple(name for name in stack if name in has) or stack
+    return tuple(dict.fromkeys((*stack, *workload.added)))
+
+
 def _new_releases(job: _WatchedJob, watched: Watched, installer: Installer) -> list[NewRelease]:
     """Return what is new, in the order of the packages. Raise UsageError, EnvironmentUnavailable."""
     settings = job.settings
-    packages = watched.packages or tuple(dict.fromkeys((*settings.stack, *job.added)))
     if watched.since is not None:
         earlier = pipeline.new_installer(options.load_settings(as_of=watched.since.date().isoformat()))
         return [
             release
-            for package in packages
+            for package in watched.packages
             for release in releases_since(package, installer.published(package), earlier.published(package))
         ]
-    newest = [newest_release(package, installer.published(package)) for package in packages]
+    newest = [newest_release(package, installer.published(package)) for package in watched.packages]
     stored = set(Store(settings.results).stack_ids())
     return [release for release in newest if release is not None and not _is_stored(release, stored, job, installer)]
 

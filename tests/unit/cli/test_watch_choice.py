@@ -1,4 +1,4 @@
-"""A new release that does not go with the job's others keeps none of the others from being measured."""
+"""New releases of a job's own packages alone, and one that does not go with the others keeps none from being measured."""
 
 from __future__ import annotations
 
@@ -6,11 +6,16 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from dsregress.cli import watch
+from dsregress.cli.configured_job import ConfiguredWorkload
+from dsregress.config.job import JobSettings
+from dsregress.config.settings import DEFAULT_STACK, Settings
 from dsregress.errors import EXIT_NOTHING_MEASURED, NoReleaseFits
 from dsregress.run import pipeline
+from dsregress.run.cell_matrix import Selection
 from dsregress.run.new_releases import NewRelease
 
 
@@ -29,3 +34,18 @@ def test_what_does_not_go_together_is_said_in_a_comment_and_no_pass(
     (comment,) = tmp_path.rglob("comment.md")
     assert comment.read_text().splitlines()[0] == "**dsregress: datasets 5.2.0 was not measured**"
     assert "huggingface-hub" in comment.read_text()
+
+
+@pytest.mark.parametrize(
+    ("packages", "watched"),
+    [(("torch==2.13.0", "deepspeed==0.19.8"), ("torch", "deepspeed", "pillow")), ((), (*DEFAULT_STACK, "pillow"))],
+)
+def test_releases_of_what_a_job_does_not_have_are_not_watched(
+    packages: tuple[str, ...], watched: tuple[str, ...], tmp_path: Path
+) -> None:
+    settings = Settings(root=str(tmp_path), job=JobSettings(program="deepspeed train.py", packages=packages))
+    program = cast(Any, object())
+    job = ConfiguredWorkload(settings=settings, selection=Selection(), added={"pillow": ""}, program=program)
+    assert watch._packages_of(job) == watched
+    stack = msgspec.structs.replace(job, program=None)
+    assert watch._packages_of(stack) == (*DEFAULT_STACK, "pillow")
