@@ -24,7 +24,7 @@ _TINY_CHANNELS = (32, 64, 64, 64)
 _TINY_TIME = 32
 
 #: Sizes of a transformer's component that equal the width of the part that reads.
-_READS = ("text_dim", "text_embed_dim", "caption_channels")
+_READS = ("text_dim", "text_embed_dim", "caption_channels", "cap_feat_dim")
 
 
 def make_pipeline(name: str, folder: Path, *, shrunk: bool = False, contents: bool = False) -> list[SkeletonFile]:
@@ -52,6 +52,8 @@ def make_pipeline(name: str, folder: Path, *, shrunk: bool = False, contents: bo
                 (target / file).write_bytes(content)
         elif place in texts:
             _transformer(target, part, texts[place], contents)
+        elif part.kind.endswith("ImageProcessor"):
+            _write_json(target / "preprocessor_config.json", part.fields)
         elif place == "scheduler":
             _write_json(target / "scheduler_config.json", _described(part))
         else:
@@ -114,20 +116,35 @@ def _small(part: Component, pipeline: Pipeline, texts: Mapping[str, Any]) -> dic
     pooled = sum(width for place, width in widths.items() if pipeline.components[place].kind.endswith("WithProjection"))
     if "cross_attention_dim" in fields and "block_out_channels" in fields and widths:
         fields["cross_attention_dim"] = sum(widths.values())
-        heads = fields["attention_head_dim"]
-        fields["attention_head_dim"] = [2] * len(heads) if isinstance(heads, list) else heads
+        if isinstance(heads := fields.get("attention_head_dim"), list):
+            fields["attention_head_dim"] = [2] * len(heads)
         if isinstance(fields.get("transformer_layers_per_block"), list):
             fields["transformer_layers_per_block"] = [min(2, count) for count in fields["transformer_layers_per_block"]]
     if "addition_time_embed_dim" in fields:
         fields["addition_time_embed_dim"] = _TINY_TIME
-        fields["projection_class_embeddings_input_dim"] = pooled + 6 * _TINY_TIME
+        fields["projection_class_embeddings_input_dim"] = pooled + _times(part, pipeline) * _TINY_TIME
     for name in _READS:
         if name in fields:
             fields[name] = next(iter(widths.values()))
     if "joint_attention_dim" in fields:
         fields["joint_attention_dim"] = [*widths.values()][-1]
+    if "pooled_projection_dim" in fields:
         fields["pooled_projection_dim"] = pooled or next(iter(widths.values()))
+    if "image_dim" in fields:
+        fields["image_dim"] = widths["image_encoder"]
+        fields["added_kv_proj_dim"] = fields["num_attention_heads"] * fields["attention_head_dim"]
     return fields
+
+
+def _times(part: Component, pipeline: Pipeline) -> int:
+    """Return how many numbers a component embeds as it embeds times, besides the pooled text: sizes and places of a cut."""
+    pooled = sum(
+        other.fields["projection_dim"]
+        for other in pipeline.components.values()
+        if other.kind.endswith("WithProjection")
+    )
+    own = part.fields["projection_class_embeddings_input_dim"]
+    return int((own - pooled) // part.fields["addition_time_embed_dim"])
 
 
 def _write_json(file: Path, fields: Mapping[str, object]) -> None:

@@ -85,6 +85,26 @@ def test_a_small_pipeline_loads_and_draws(name: str, tmp_path: Path) -> None:
     assert images.shape == (1, 3, 64, 64)
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "PixArt-alpha/PixArt-Sigma-XL-2-512-MS",
+        "Qwen/Qwen-Image",
+        "Tongyi-MAI/Z-Image",
+        "Alpha-VLLM/Lumina-Image-2.0",
+        "stabilityai/stable-diffusion-xl-refiner-1.0",
+        "stabilityai/stable-video-diffusion-img2vid-xt",
+        "Wan-AI/Wan2.1-I2V-14B-480P-Diffusers",
+    ],
+)
+def test_a_small_pipeline_loads(name: str, tmp_path: Path) -> None:
+    kind = known_pipelines()[name].kind
+    if not hasattr(diffusers, kind):
+        pytest.skip(f"diffusers {diffusers.__version__} has no {kind}")
+    make_pipeline.make_pipeline(name, tmp_path, shrunk=True, contents=True)
+    assert type(diffusers.DiffusionPipeline.from_pretrained(tmp_path)).__name__ == kind
+
+
 def test_a_repository_of_one_component_has_it_at_the_top(tmp_path: Path) -> None:
     make_pipeline.make_pipeline("stabilityai/sd-vae-ft-ema", tmp_path)
     assert sorted(file.name for file in tmp_path.iterdir()) == ["config.json", "diffusion_pytorch_model.safetensors"]
