@@ -1,6 +1,7 @@
 """Maps names on the hub to known models. Without torch.
 
 ``tables/fine_tuned.json`` maps patterns of names to a model of the same shapes and kind of tokenizer, by their cards.
+``tables/own_code.json`` has patterns of the names of repositories whose cards load them with ``trust_remote_code=True``.
 """
 
 from __future__ import annotations
@@ -37,6 +38,14 @@ def known_model_name(name: str) -> str | None:
 def is_called_after_another(name: str) -> bool:
     """Return True for a model of which only its name says from which known one it was fine-tuned."""
     return _published(name) is None and known_model_name(name) is not None
+
+
+def has_own_code(name: str) -> bool:
+    """Return True for a model that is not known, and whose classes are Python files of its repository."""
+    given = name.lower()
+    return known_model_name(name) is None and any(
+        fnmatch.fnmatchcase(given, pattern.lower()) for pattern in read_table("own_code")
+    )
 
 
 def _published(name: str) -> str | None:

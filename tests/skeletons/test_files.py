@@ -199,6 +199,21 @@ def test_the_nearest_known_model_is_of_the_same_family(name: str, nearest: str |
     assert hub_names.nearest_known_name(name, known_models()) == nearest
 
 
+@pytest.mark.parametrize(
+    ("name", "own"),
+    [
+        ("THUDM/chatglm3-6b", True),
+        ("OpenGVLab/InternVL3-8B", True),
+        ("OpenGVLab/InternVL3_5-8B-HF", False),  # of transformers' classes, and not known
+        ("OpenGVLab/InternVL3-8B-hf", False),  # known
+        ("qwen/Qwen-VL-Chat", True),
+        ("nobody/nothing", False),
+    ],
+)
+def test_a_repository_with_code_of_its_own_is_told_from_one_that_is_not_known(name: str, own: bool) -> None:
+    assert hub_names.has_own_code(name) == own
+
+
 def test_every_fine_tuned_model_names_a_known_one() -> None:
     assert set(hub_names.fine_tuned().values()) <= set(known_models())
 

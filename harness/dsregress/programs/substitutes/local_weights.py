@@ -29,7 +29,7 @@ from dsregress.programs.substitutes.unread_weights import unread_weights
 from dsregress.programs.substitutes.unwritten_weights import unwritten_weights
 from dsregress.programs.world import offline
 from dsregress.programs.world.resource_errors import NotHere
-from skeletons.hub_names import is_called_after_another, known_model_name, nearest_known_name
+from skeletons.hub_names import has_own_code, is_called_after_another, known_model_name, nearest_known_name
 from skeletons.known_models import known_models
 from skeletons.pipelines import known_pipeline_name, known_pipelines
 from vgpu.error_chain import behind
@@ -90,7 +90,7 @@ class LocalWeights:
                 own = name if is_called_after_another(name) else known
                 self._folders[key] = self.skeletons.of(own, own)
             else:
-                raise NotHere(f"{name} is not here, and no known model", _made_known(name))
+                raise NotHere(f"{name} is not here, and {_unknown(name)}", _made_known(name))
         return self._folders[key]
 
     def of_file(self, name: str, file: str, cache: object = None) -> Path | str | None:
@@ -102,7 +102,7 @@ class LocalWeights:
             if not synthetic_files.is_of_weights(file):
                 raise
             if not self.without:
-                what = f"{name} is not here, and no known model"
+                what = f"{name} is not here, and {_unknown(name)}"
                 raise NotHere(what, "give --synthetic-data to keep initial weights") from absence
             return synthetic_files.file_of_weights(file)
 
@@ -129,11 +129,19 @@ class LocalWeights:
         return str(self.skeletons.of(os.path.abspath(given), f"local/{os.path.basename(os.path.abspath(given))}"))
 
 
+def _unknown(name: str) -> str:
+    """Return the reason for which a model has no skeleton."""
+    return "its classes are code of its repository" if has_own_code(name) else "no known model"
+
+
 def _made_known(name: str) -> str:
     """Return the next step for a model that is not known: libraries take a folder of its name, where the program is
     launched, for the model."""
     nearest = nearest_known_name(name, [*known_models(), *known_pipelines()])
-    return f"`skeleton config.json --out {name}` makes it" + (f", or name {nearest}, which is known" if nearest else "")
+    made = f"`skeleton config.json --out {name}` makes it"
+    if has_own_code(name):
+        made += ", with the Python files of its repository beside config.json"
+    return made + (f", or name {nearest}, which is known" if nearest else "")
 
 
 def _pass_errors_on(patches: Patches) -> None:
