@@ -149,6 +149,7 @@ def test_names_are_found_as_the_hub_finds_them() -> None:
         ("modelscope/Llama-2-7b-ms", "meta-llama/Llama-2-7b-hf"),
         ("unsloth/llama-3-8b", "meta-llama/Meta-Llama-3-8B"),
         ("unsloth/llama-3-8b-bnb-4bit", None),  # quantised
+        ("hfl/chinese-macbert-base", "hfl/chinese-roberta-wwm-ext"),
     ],
 )
 def test_a_mirror_or_a_fine_tuned_model_has_the_shapes_of_its_original(name: str, meant: str | None) -> None:
