@@ -122,6 +122,16 @@ def test_an_unknown_name_is_one_line_with_the_way_out(folder: Path, tmp_path: Pa
     assert "\n" not in str(refused.value)
 
 
+def test_a_model_with_code_of_its_own_is_refused_as_such(folder: Path) -> None:
+    with local_weights(folder), pytest.raises(NotHere) as refused:
+        AutoConfig.from_pretrained("OpenGVLab/InternVL3-8B", trust_remote_code=True)
+    assert str(refused.value).partition("OpenGVLab")[2] == (
+        "/InternVL3-8B is not here, and its classes are code of its repository: "
+        "`skeleton config.json --out OpenGVLab/InternVL3-8B` makes it, with the Python files of its repository beside "
+        "config.json, or name OpenGVLab/InternVL3-8B-hf, which is known"
+    )
+
+
 def test_the_users_cache_comes_first(folder: Path, tmp_path: Path) -> None:
     snapshot = tmp_path / "models--nobody--mine" / "snapshots" / ("0" * 40)
     snapshot.mkdir(parents=True)
