@@ -177,9 +177,13 @@ def _remedied(
             newest = attempt, result
         before, (attempt, line) = attempt, found
         note(f"{attempt.program.name}: {line}")
-        if _may_lack_more(attempt, before):
-            attempt = completed_attempt(attempt, cells[0].device, settings, installer, note)
-        possible = _possible(attempt, before, plan, note)
+        possible = None
+        try:
+            if _may_lack_more(attempt, before):
+                attempt = completed_attempt(attempt, cells[0].device, settings, installer, note)
+            possible = _possible(attempt, before, plan, note)
+        except UsageError as error:  # what its project says does not go with it
+            note(f"{attempt.program.name}: that cannot be had: {error.what}")
         if possible is None:
             another = _without_packages_of(attempt, before)
             if another is None:

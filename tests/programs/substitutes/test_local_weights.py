@@ -155,5 +155,5 @@ def test_trackers_are_off(folder: Path) -> None:
         from transformers.integrations import integration_utils
 
         assert integration_utils.get_reporting_integration_callbacks(["wandb", "nothing"]) == []
-        assert os.environ["WANDB_MODE"] == "disabled"
+        assert os.environ["WANDB_MODE"] == "offline"
     assert os.environ.get("WANDB_MODE") == before

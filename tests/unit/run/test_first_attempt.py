@@ -254,6 +254,22 @@ def test_what_a_longer_path_reaches_is_completed(monkeypatch: pytest.MonkeyPatch
     assert runs.notes[-1].endswith(": adds wandb 0.18.3")
 
 
+def test_a_remedy_whose_packages_do_not_go_with_the_projects_leaves_the_answer_as_it_was(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def refused(*given: Any) -> CompletedChoice:
+        raise UsageError("the releases given do not go together: no solution: accelerate", hint="leave one out")
+
+    monkeypatch.setattr(program_stack, "complete_choice", refused)
+    lacks = "CannotRun: train.py imports 'own' of its project's ..: write PYTHONPATH=.. before the line"
+    runs = Runs(Failed("import", lacks))
+    found = tried(monkeypatch, runs, tmp_path)
+    assert found.attempt.program.line == "python train.py"
+    assert found.result is not None
+    assert found.result.outcome == Failed("import", lacks)
+    assert runs.notes[-1].endswith("that cannot be had: the releases given do not go together: no solution: accelerate")
+
+
 def test_what_another_transformers_does_not_bring_is_added_and_nothing_is_said_twice(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
