@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("datasets")
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 
 from dsregress.programs.substitutes import more_columns, synthetic_files
 from tests.programs.cells import passed, ran
@@ -241,3 +241,13 @@ def test_a_field_that_the_programs_class_of_a_row_lacks_is_a_missing_column(tmp_
 )  # fmt: skip
 def test_what_a_column_holds_follows_from_its_name(column: str, maker: str) -> None:
     assert more_columns.maker_of(column) == maker
+
+
+def test_rows_that_make_no_batch_do_not_suit() -> None:
+    collate = torch.utils.data.default_collate
+    with pytest.raises(RuntimeError) as raised:
+        collate([torch.zeros(1), torch.zeros(2)])
+    assert more_columns.does_not_suit(raised.value)
+    with pytest.raises(RuntimeError) as raised:
+        torch.stack([torch.zeros(1), torch.zeros(2)])
+    assert not more_columns.does_not_suit(raised.value)

@@ -9,7 +9,9 @@ kept in the cell's process and thus in every process forked from it.
 from __future__ import annotations
 
 import ast
+import os
 import re
+import traceback
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -260,9 +262,23 @@ _OF_ANOTHER_KIND = re.compile(
 _BY_ROW = ("datasets", "pyarrow", "multiprocess", "dill", "pandas")
 
 
+#: Files of transformers and torch that make a batch of rows.
+_OF_COLLATORS = ("data_collator.py", "collate.py")
+
+
+def _puts_rows_together(error: BaseException) -> bool:
+    """Return True if an error arose in code that makes a batch of rows, where it is no lack of memory."""
+    frames = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
+    kinds = (TypeError, ValueError, KeyError, IndexError, RuntimeError)
+    return isinstance(error, kinds) and bool(frames) and os.path.basename(frames[-1]) in _OF_COLLATORS
+
+
 def does_not_suit(error: BaseException) -> bool:
     """Return True if the program itself raised an error of the kind that results from rows that differ from what code
-    expects, or of which it keeps none. An error that a library raises may be a release's."""
+    expects, or of which it keeps none, or if rows could not be put into a batch. Another error that a library raises may be
+    a release's."""
+    if _puts_rows_together(error):
+        return True
     lacks = isinstance(error, (KeyError, IndexError, UnboundLocalError, ZeroDivisionError))
     kind = isinstance(error, (TypeError, AttributeError, ValueError)) and _OF_ANOTHER_KIND.search(str(error))
     return bool(lacks or kind) and is_in_the_program(error, through=_BY_ROW)
