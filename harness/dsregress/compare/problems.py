@@ -14,6 +14,7 @@ its own, whatever else is worse in the same releases.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
@@ -327,6 +328,9 @@ _NAMING = "deepspeed"
 #: Packages whose crash may be that of the releases that are compared: trainers, and what refuses the settings of one.
 _OF_TRAINERS = (*AXES, "trl", "pydantic", "pydantic_core")
 
+#: Errors by which transformers refuses what a program's own line or code gives it, before it trains.
+_REFUSALS = re.compile(r"not used by the HfArgumentParser|is already used by a Transformers (?:config|model)")
+
 #: The stages in which no step has begun.
 _BEFORE_STEPS = ("import", "init")
 
@@ -345,6 +349,7 @@ def is_of_program(found: Finding) -> bool:
     if signature is None or not is_given_program(found.scenario):
         return False
     is_own = signature.is_of_program and signature.error not in _OF_INTERFACES
+    is_own = is_own or _REFUSALS.search(signature.message) is not None
     is_own = is_own or refusing_package(found) != ""
     is_own = is_own or (is_not_loaded(signature) and signature.package != _NAMING) or raising_package(found) != ""
     return is_own or signature.error in (AssertionError.__name__, _IN_PLACE_OF_TRAINING) or lacking_package(found) != ""

@@ -10,8 +10,8 @@ import pytest
 pytest.importorskip("datasets")
 torch = pytest.importorskip("torch")
 
-from dsregress.programs.substitutes import more_columns, synthetic_files
-from tests.programs.cells import passed, ran
+from dsregress.programs.substitutes import more_columns, synthetic_files  # noqa: E402
+from tests.programs.cells import passed, ran  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("surroundings")
 

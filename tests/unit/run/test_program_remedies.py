@@ -606,3 +606,14 @@ def test_a_pin_that_does_not_take_the_programs_call_gives_way_to_the_release_of_
         remedy_of(Failed("init", said), attempt, stack, of_its_day),  # whose call that is, is not known
     ]
     assert [one for one in others if one is not None and "its project pins" in one.line] == []
+
+
+def test_an_option_that_transformers_has_lost_takes_the_last_release_that_has_it() -> None:
+    refused = (
+        "ValueError: Some specified arguments are not used by the HfArgumentParser: ['--evaluation_strategy', "
+        "(transformers/hf_argparser.py:parse_args_into_dataclasses)"
+    )
+    attempt, line = remedied(refused, stage="init")
+    assert attempt.choice.versions == {"transformers": "4.45.2"}
+    assert line.endswith(": takes transformers 4.45.2")
+    assert after(refused.replace("evaluation", "another"), stage="init") != after(refused, stage="init")
