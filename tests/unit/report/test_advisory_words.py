@@ -55,9 +55,9 @@ def test_the_advisories_request_nothing_else() -> None:
     """Read these: each is the end of "if you ..."."""
     settings = {remedy_request(one) for record in read_advisories() for one in record.remedies if not one.package}
     assert sorted(settings) == [
+        "call `engine.optimizer.__dict__.clear()` after `engine.destroy()`, set `engine.optimizer = None` and each "
+        "parameter's `ds_tensor.data = torch.empty(0)`",
         "call `get_peft_model(..., autocast_adapter_dtype=False)`; it saves bf16",
-        "empty what `engine.destroy()` leaves: `engine.optimizer.__dict__.clear()`, `engine.optimizer = None`, and "
-        "`p.ds_tensor.data = torch.empty(0)` of each parameter",
         "give `gradient_checkpointing=True`",
         "give `use_reentrant=True`",
         "give at least one warmup step",
