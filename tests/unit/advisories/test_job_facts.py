@@ -147,6 +147,7 @@ def test_a_value_is_more_certain_than_one_of_several() -> None:
         ("gradient_clipping=unset", "gradient_clipping", None),
         ("gradient_accumulation_steps=64", "gradient_accumulation_steps", 64),
         ("trainer=yes", "trainer", True),
+        ("adapters=yes", "lora", True),
         ("lora_rank=16", "lora_rank", 16),
         ("model_name=Qwen2.5-7B", "model_name", "Qwen2.5-7B"),
         ("gradient_checkpointing=reentrant", "gradient_checkpointing", "reentrant"),
