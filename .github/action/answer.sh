@@ -52,8 +52,8 @@ if [ "$JOB" = bump ] && [ "$code" = 4 ] && [ "$MEASURE" = true ]; then
             --json "$out/report.json" || code=$?
     fi
 fi
-if [ "$JOB" = nightly ]; then
-    find "$out" -path '*/new/*/comment.md' -exec cat {} + > "$comment"
+if [ "$JOB" = nightly ] && [ -e "$out/new/comment.md" ]; then
+    cp "$out/new/comment.md" "$comment"
 fi
 "$dsregress" clean --limit 4GB || true # GitHub keeps 10 GB of caches for a repository
 touch "$comment"

@@ -21,6 +21,10 @@ def test_a_new_release_is_measured_reported_and_drafted_and_then_it_is_not_new(d
     (affected,) = draft["affected"]
     assert affected["versions"] == [HUNGRY]
     assert affected["ecosystem_specific"]["unaffected"] == [GOOD]
+    comment = (dated.folder / "watch" / "comment.md").read_text().splitlines()
+    assert comment[:2] == ["**dsregress: 1 new release**", ""]
+    assert comment[2].startswith(f"- tinyframe {HUNGRY}, beside {GOOD}: ")
+    assert comment[3].startswith("- 1 draft of advisories: ")
     again = dated.run("watch", "--as-of", "2025-02-20")
     assert (again.code, again.out) == (0, "nothing is new\n")
 

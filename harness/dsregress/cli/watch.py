@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import itertools
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -134,6 +135,9 @@ def watch_command(
         if dry_run
         else [_measure(release, job, installer, out, is_shown=files.json_file != "-") for release in found]
     )
+    if measured:
+        out.mkdir(parents=True, exist_ok=True)
+        write_file(str(out / "comment.md"), _comment(found, measured).encode())
     write_command_json(
         files.json_file,
         "watch",
@@ -156,6 +160,7 @@ class _WatchedRun(msgspec.Struct, frozen=True, kw_only=True):
     """The end of a release's measurement, as it is in the JSON."""
 
     exit_code: int
+    answer: str = ""  #: one line of Markdown
     seconds: int = 0  #: environments, runs and reports together
     drafts: tuple[dict[str, object], ...] = ()
 
@@ -227,18 +232,28 @@ def _measure(release: NewRelease, job: _WatchedJob, installer: Installer, out: P
             comparison = pipeline.regress(settings, choice, planned, installer, progress)
         done = _write(release, comparison, settings, out / release.name, is_shown=is_shown)
     except NoReleaseFits as error:
-        print_note(f"{release.package} {release.version}: {error}")
-        headline = f"{release.package} {release.version} was not measured"
-        place = out / release.name / "comment.md"
-        place.parent.mkdir(parents=True, exist_ok=True)
-        write_file(str(place), comment_text(headline, [markdown(str(error))], []).encode())
-        done = _WatchedRun(exit_code=EXIT_NOTHING_MEASURED)
+        done = _not_measured(release, error, EXIT_NOTHING_MEASURED)
     except UsageError:
         raise
     except HarnessError as error:
-        print_note(f"{release.package} {release.version}: {error}")
-        done = _WatchedRun(exit_code=error.exit_code)
+        done = _not_measured(release, error, error.exit_code)
     return msgspec.structs.replace(done, seconds=round(time.monotonic() - began))
+
+
+def _not_measured(release: NewRelease, error: HarnessError, exit_code: int) -> _WatchedRun:
+    print_note(f"{release.package} {release.version}: {error}")
+    return _WatchedRun(exit_code=exit_code, answer=f"not measured: {markdown(str(error))}")
+
+
+def _comment(found: Sequence[NewRelease], measured: Sequence[_WatchedRun]) -> str:
+    """Return the answer for all new releases, a line for each."""
+    lines = [
+        f"{markdown(f'{release.package} {release.version}, beside {release.before}')}: {one.answer}"
+        for release, one in zip(found, measured, strict=True)
+    ]
+    drafts = [markdown(str(draft["title"])) for one in measured for draft in one.drafts]
+    rest = [f"{plural(len(drafts), 'draft')} of advisories: {listing(drafts)}"] if drafts else []
+    return comment_text(f"{plural(len(found), 'new release')}", lines, rest)
 
 
 def _write(
@@ -246,14 +261,16 @@ def _write(
 ) -> _WatchedRun:
     """Write the reports and the drafts."""
     folder.mkdir(parents=True, exist_ok=True)
+    comment = folder / "comment.md"
     files = options.ReportFiles(
         json=str(folder / "report.json"),
         markdown=str(folder / "report.md"),
         html_folder=str(folder / "site"),
-        exports=(("comment", str(folder / "comment.md")),),
+        exports=(("comment", str(comment)),),
         is_shown=is_shown,
     )
     code = write_reports(comparison, settings, files)
+    headline = comment.read_text(encoding="utf-8").partition("\n")[0]
     context = report_context(comparison, settings.thresholds)
     today = settings.as_of or datetime.datetime.now(datetime.timezone.utc).date().isoformat()
     drafts = draft_advisories(context, release.package, release.version, today)
@@ -263,6 +280,7 @@ def _write(
         print_note(f"{plural(len(drafts), 'draft')} of advisories: {listing([draft.record.title for draft in drafts])}")
     return _WatchedRun(
         exit_code=code,
+        answer=headline.removeprefix("**dsregress: ").removesuffix("**"),
         drafts=tuple(
             {"id": one.record.id, "title": one.record.title, "known_since": one.known_since} for one in drafts
         ),

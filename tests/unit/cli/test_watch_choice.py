@@ -31,9 +31,18 @@ def test_what_does_not_go_together_is_said_in_a_comment_and_no_pass(
     assert not watch._is_stored(release, set(), job, cast(Any, None))
     done = watch._measure(release, job, cast(Any, None), tmp_path, is_shown=False)
     assert done.exit_code == EXIT_NOTHING_MEASURED
-    (comment,) = tmp_path.rglob("comment.md")
-    assert comment.read_text().splitlines()[0] == "**dsregress: datasets 5.2.0 was not measured**"
-    assert "huggingface-hub" in comment.read_text()
+    first, _, line = watch._comment([release], [done]).splitlines()
+    assert first == "**dsregress: 1 new release**"
+    assert line.startswith("- datasets 5.2.0, beside 5.1.0: not measured: the releases given do not go together")
+
+
+def test_a_night_of_many_releases_has_a_comment_of_fifteen_lines() -> None:
+    releases = [NewRelease(package=f"package-{number}", version="2.0", before="1.0") for number in range(30)]
+    done = watch._WatchedRun(exit_code=1, answer="1 crash", drafts=({"title": "It ends"},))
+    comment = watch._comment(releases, [done] * 30).splitlines()
+    assert len(comment) == 15
+    assert comment[2] == "- package-0 2.0, beside 1.0: 1 crash"
+    assert comment[-1].startswith("- 30 drafts of advisories: It ends")
 
 
 @pytest.mark.parametrize(
