@@ -107,12 +107,18 @@ def _described(part: Component) -> dict[str, object]:
     return {"_class_name": part.kind, "_diffusers_version": "0.30.0", **part.fields}
 
 
+def _width(config: Any) -> int:
+    """Return the width of what a model of a configuration outputs; of one that reads images too, that of its text."""
+    own = config if hasattr(config, "hidden_size") else config.get_text_config()
+    return int(own.hidden_size)
+
+
 def _small(part: Component, pipeline: Pipeline, texts: Mapping[str, Any]) -> dict[str, object]:
     """Return the fields of a component with few layers and channels, with the widths that the shrunk text parts output."""
     fields = {**part.fields, **_TINY[part.kind]}
     if "block_out_channels" in fields:
         fields["block_out_channels"] = list(_TINY_CHANNELS[: len(part.fields["block_out_channels"])])
-    widths = {place: config.hidden_size for place, config in texts.items()}
+    widths = {place: _width(config) for place, config in texts.items()}
     pooled = sum(width for place, width in widths.items() if pipeline.components[place].kind.endswith("WithProjection"))
     if "cross_attention_dim" in fields and "block_out_channels" in fields and widths:
         fields["cross_attention_dim"] = sum(widths.values())
