@@ -119,9 +119,9 @@ def test_the_release_that_a_job_has_is_weighed_though_no_advisory_ran_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    pins = "trl==0.19.0\ntransformers==4.52.4\naccelerate==1.9.0\ntorch==2.7.1\ndeepspeed==0.17.1\n"
+    pins = "trl==0.18.2\ntransformers==4.50.3\naccelerate==1.9.0\ntorch==2.7.1\ndeepspeed==0.17.1\n"
     (tmp_path / "pins.txt").write_text(pins, encoding="utf-8")
     said = recommend(
         "-r", "pins.txt", "--with", "trl", "--set", "task=sft", "--set", "zero_stage=3", "--set", "trainer=yes"
     )
-    assert said.stdout.startswith("pin trl 0.19.0")
+    assert said.stdout.startswith("pin trl 0.18.2")
