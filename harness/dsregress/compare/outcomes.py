@@ -19,7 +19,7 @@ from dsregress.model import (
     is_measurement,
     read_signature,
 )
-from dsregress.probe.border.failed_calls import package_refusing
+from dsregress.probe.border.detail_lines import is_added
 from dsregress.probe.border.faults import DETAIL_LENGTH
 from dsregress.wording.names import outcome_text, outcome_words
 from dsregress.wording.quantities import shortened
@@ -168,7 +168,7 @@ def _broke(outcome: Outcome) -> bool:
 def _evidence(outcome: Outcome) -> tuple[str, ...]:
     if isinstance(outcome, (Failed, OutOfMemory)):
         lines = [line for line in outcome.detail.splitlines() if line.strip() and not line.startswith("hint: ")]
-        lines = [line for line in lines if not package_refusing(line)]
+        lines = [line for line in lines if not is_added(line)]
         if lines:  # uv ends with a hint that fits every failure
             return (f"last line: {shortened(lines[-1], DETAIL_LENGTH)}",)
     if isinstance(outcome, TimedOut):

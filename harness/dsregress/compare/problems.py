@@ -30,7 +30,7 @@ from dsregress.compare.metrics import OUTCOME, PARAMETER_ERROR
 from dsregress.compare.outcomes import asks_for_a_rank, signature_of
 from dsregress.compare.setting_effects import must_reach
 from dsregress.model import AXES, Failed, Finding, TimedOut, split_workload
-from dsregress.probe.border.failed_calls import package_refusing
+from dsregress.probe.border.detail_lines import package_refusing
 from dsregress.wording.workload_words import is_given_program
 
 

@@ -36,7 +36,7 @@ from dsregress.messages import (
     plural_message,
 )
 from dsregress.model import Failed, Finding, TimedOut, split_workload
-from dsregress.probe.border.gathered_copies import place_of_gathering
+from dsregress.probe.border.detail_lines import place_of_gathering
 from dsregress.probe.border.processor_faults import OF_PROCESSORS
 from dsregress.probe.factor import either
 from dsregress.report.advisory_words import remedy_request

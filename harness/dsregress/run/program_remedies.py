@@ -18,7 +18,7 @@ from dsregress.compare.outcomes import NO_RANK
 from dsregress.model import AXES, Failed, MachineFault, Outcome, Signature, Stack, read_signature
 from dsregress.probe import launch_line
 from dsregress.probe.border import machine
-from dsregress.probe.border.failed_calls import package_refusing
+from dsregress.probe.border.detail_lines import package_refusing
 from dsregress.probe.border.masking import masked_launch_line
 from dsregress.probe.module_packages import packages_by_module
 from dsregress.run.available_workloads import Program

@@ -9,8 +9,7 @@ import pytest
 
 from dsregress.compare import Thresholds, compare
 from dsregress.model import Failed, Result, TimedOut
-from dsregress.probe.border.failed_calls import refused_by
-from dsregress.probe.border.gathered_copies import gathered_at
+from dsregress.probe.border.detail_lines import gathered_at, refused_by
 from dsregress.probe.border.processor_faults import OF_PROCESSORS
 from dsregress.probe.border.wire import Detail, FedBatch, Numerics, RunRecord
 from dsregress.report.context import report_context

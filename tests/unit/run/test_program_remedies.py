@@ -10,7 +10,7 @@ import pytest
 
 from dsregress.model import Failed, MachineFault, OutOfMemory, Passed, Stack
 from dsregress.probe.border import machine
-from dsregress.probe.border.failed_calls import refused_by
+from dsregress.probe.border.detail_lines import refused_by
 from dsregress.probe.border.masking import without_secrets
 from dsregress.run.available_workloads import Program
 from dsregress.run.pipeline import Choice

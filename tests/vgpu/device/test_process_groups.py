@@ -12,8 +12,8 @@ torch = pytest.importorskip("torch")
 
 import torch.distributed as dist  # noqa: E402
 
+from dsregress.probe.border.detail_lines import place_of_gathering  # noqa: E402
 from dsregress.probe.border.faults import detail_of  # noqa: E402
-from dsregress.probe.border.gathered_copies import place_of_gathering  # noqa: E402
 from vgpu.attaching import attached  # noqa: E402
 from vgpu.device.books import Books  # noqa: E402
 from vgpu.meters.meter import TorchMeter  # noqa: E402

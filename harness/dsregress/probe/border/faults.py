@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from dsregress.probe.border import encoding, machine
 from dsregress.probe.border.callees import package_called
-from dsregress.probe.border.failed_calls import refused_by
-from dsregress.probe.border.gathered_copies import gathered_at
+from dsregress.probe.border.detail_lines import gathered_at, refused_by
 from dsregress.probe.border.masking import without_secrets
 from dsregress.probe.border.own_code import PACKAGE_FOLDERS, is_own_file
 from dsregress.probe.border.own_faults import own_fault

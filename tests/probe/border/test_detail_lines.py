@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dsregress.probe.border import faults
-from dsregress.probe.border.failed_calls import package_refusing
+from dsregress.probe.border.detail_lines import package_refusing
 
 LIBRARY = """
 class Trainer:
