@@ -36,6 +36,7 @@ from dsregress.report.advisory_drafts import draft_advisories
 from dsregress.report.answers.audit_comment import comment_text
 from dsregress.report.context import report_context
 from dsregress.report.plain_text import markdown
+from dsregress.report.report_view import report_view
 from dsregress.run import pipeline
 from dsregress.run.cell_matrix import Selection
 from dsregress.run.new_releases import NewRelease, newest_release, releases_since
@@ -135,9 +136,7 @@ def watch_command(
         if dry_run
         else [_measure(release, job, installer, out, is_shown=files.json_file != "-") for release in found]
     )
-    if measured:
-        out.mkdir(parents=True, exist_ok=True)
-        write_file(str(out / "comment.md"), _comment(found, measured).encode())
+    _write_comment(found, measured, out)
     write_command_json(
         files.json_file,
         "watch",
@@ -245,6 +244,13 @@ def _not_measured(release: NewRelease, error: HarnessError, exit_code: int) -> _
     return _WatchedRun(exit_code=exit_code, answer=f"not measured: {markdown(str(error))}")
 
 
+def _write_comment(found: Sequence[NewRelease], measured: Sequence[_WatchedRun], out: Path) -> None:
+    """Write the answer for all new releases, if any was measured. Raise ResultsError."""
+    if measured:
+        out.mkdir(parents=True, exist_ok=True)
+        write_file(str(out / "comment.md"), _comment(found, measured).encode())
+
+
 def _comment(found: Sequence[NewRelease], measured: Sequence[_WatchedRun]) -> str:
     """Return the answer for all new releases, a line for each."""
     lines = [
@@ -261,17 +267,15 @@ def _write(
 ) -> _WatchedRun:
     """Write the reports and the drafts."""
     folder.mkdir(parents=True, exist_ok=True)
-    comment = folder / "comment.md"
     files = options.ReportFiles(
         json=str(folder / "report.json"),
         markdown=str(folder / "report.md"),
         html_folder=str(folder / "site"),
-        exports=(("comment", str(comment)),),
+        exports=(("comment", str(folder / "comment.md")),),
         is_shown=is_shown,
     )
     code = write_reports(comparison, settings, files)
-    headline = comment.read_text(encoding="utf-8").partition("\n")[0]
-    context = report_context(comparison, settings.thresholds)
+    context = report_context(comparison, settings.thresholds, exit_code=code)
     today = settings.as_of or datetime.datetime.now(datetime.timezone.utc).date().isoformat()
     drafts = draft_advisories(context, release.package, release.version, today)
     for draft in drafts:
@@ -280,7 +284,7 @@ def _write(
         print_note(f"{plural(len(drafts), 'draft')} of advisories: {listing([draft.record.title for draft in drafts])}")
     return _WatchedRun(
         exit_code=code,
-        answer=headline.removeprefix("**dsregress: ").removesuffix("**"),
+        answer=markdown(report_view(context).screen.headline),
         drafts=tuple(
             {"id": one.record.id, "title": one.record.title, "known_since": one.known_since} for one in drafts
         ),

@@ -59,7 +59,6 @@ _OF_GIT = re.compile(r"(?:([\w.-]+)(?:\[[\w,]*\])?\s*@\s*)?git\+\w+://([^\s#'\",
 #: ``transformers = { git = "https://github.com/owner/transformers" }`` of poetry and uv.
 _OF_TOML = re.compile(r"""^\s*["']?([\w.-]+)["']?\s*=\s*\{[^}\n]*\bgit\s*=\s*["']([^"']+)["']""", re.MULTILINE)
 
-
 #: ``pip install -e ".[train]"``, ``uv sync --extra train``.
 _OF_EXTRAS = re.compile(r"(?:\.\[|--extra[= ])([\w, -]+?)(?:\]|\s|$)")
 
@@ -86,13 +85,11 @@ def declared_requirements(folders: Iterable[Path]) -> dict[str, DeclaredRequirem
     locked: dict[str, DeclaredRequirement] = {}
     projects = dict.fromkeys(one for folder in folders for one in project_folders(folder))
     for project in projects:
-        for file, text in (*_texts(project), *_installed_texts(project)):
+        needed = ((file, text, False) for file, text in (*_texts(project), *_installed_texts(project)))
+        optional = (("pyproject.toml", text, True) for text in _optional_texts(project))
+        for file, text, is_optional in (*needed, *optional):
             if (one := _requirement(text)) is not None:
-                found.setdefault(canonicalize_name(one.name), DeclaredRequirement(one, file))
-        for text in _optional_texts(project):
-            if (one := _requirement(text)) is not None:
-                optional = DeclaredRequirement(one, "pyproject.toml", is_optional=True)
-                found.setdefault(canonicalize_name(one.name), optional)
+                found.setdefault(canonicalize_name(one.name), DeclaredRequirement(one, file, is_optional))
         for file, text in _locked_texts(project):
             if (one := _requirement(text)) is not None:
                 locked.setdefault(canonicalize_name(one.name), DeclaredRequirement(one, file))

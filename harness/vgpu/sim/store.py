@@ -24,7 +24,7 @@ class SimulatedStore(dist.Store):
         self._values: dict[str, bytes] = {}
 
     def set(self, key: str, value: Any) -> None:
-        self._values[key] = value.encode() if isinstance(value, str) else bytes(value)
+        self._values[key] = _as_bytes(value)
 
     def get(self, key: str) -> bytes:
         """Raise NoStandInError if this rank has not written the value."""
@@ -38,13 +38,13 @@ class SimulatedStore(dist.Store):
         return total
 
     def compare_set(self, key: str, expected_value: Any, desired_value: Any) -> bytes:
-        expected = expected_value.encode() if isinstance(expected_value, str) else bytes(expected_value)
+        expected = _as_bytes(expected_value)
         if self._values.get(key, b"") == expected:
             self.set(key, desired_value)
         return self._values.get(key, expected)
 
     def append(self, key: str, value: Any) -> None:
-        self.set(key, self._values.get(key, b"") + (value.encode() if isinstance(value, str) else bytes(value)))
+        self.set(key, self._values.get(key, b"") + _as_bytes(value))
 
     def multi_get(self, keys: Sequence[str]) -> list[bytes]:
         return [self.get(key) for key in keys]
@@ -67,3 +67,7 @@ class SimulatedStore(dist.Store):
 
     deleteKey = delete_key
     getNumKeys = num_keys
+
+
+def _as_bytes(value: Any) -> bytes:
+    return value.encode() if isinstance(value, str) else bytes(value)

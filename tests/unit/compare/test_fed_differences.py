@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from dsregress.compare import Comparison, Thresholds, compare
+from dsregress.compare import Thresholds, compare
 from dsregress.probe.border.wire import FedBatch, FedRow, Numerics, RunRecord
 from tests.builders import synthetic
 from tests.builders.synthetic import result
+from tests.unit.compare.two_runs import judged, said
 from vgpu.figures import PhaseReading
 
 #: Ids of three micro-batches of two rows, one micro-batch a step; 2 ends a row.
@@ -46,15 +47,6 @@ def run(
     ]
     made.ranks[0].phases |= phases
     return made
-
-
-def judged(base: RunRecord, own: RunRecord) -> Comparison:
-    results = result(run=base), result("0.16.4", run=own)
-    return compare(results, synthetic.stack("0.15.0").id, Thresholds(), lambda _: None)
-
-
-def said(base: RunRecord, own: RunRecord) -> list[tuple[str, str]]:
-    return [(one.kind, str(one.sentence)) for one in judged(base, own).findings]
 
 
 OTHER_LOSSES = (5.3, 5.2, 5.1)

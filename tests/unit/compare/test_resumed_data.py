@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from dsregress.compare import Comparison, Thresholds, compare
 from dsregress.probe.border.wire import Numerics, ResumedData, RunRecord
 from tests.builders import synthetic
-from tests.builders.synthetic import result
+from tests.unit.compare.two_runs import judged, said
 
 
 def run(*resumed: ResumedData | None, losses: tuple[float, ...] = (2.3, 2.2)) -> RunRecord:
@@ -16,15 +15,6 @@ def run(*resumed: ResumedData | None, losses: tuple[float, ...] = (2.3, 2.2)) ->
         rank.resumed = one
     made.ranks[0].numerics = Numerics(losses=list(losses), learning_rates=[[1e-4]] * 2)
     return made
-
-
-def judged(base: RunRecord, own: RunRecord) -> Comparison:
-    results = result(run=base), result("0.16.4", run=own)
-    return compare(results, synthetic.stack("0.15.0").id, Thresholds(), lambda _: None)
-
-
-def said(base: RunRecord, own: RunRecord) -> list[tuple[str, str]]:
-    return [(one.kind, str(one.sentence)) for one in judged(base, own).findings]
 
 
 RIGHT, AGAIN, OTHERS = ResumedData(step=3, due=3), ResumedData(step=1, due=3), ResumedData(step=0, due=3)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from dsregress.compare import Comparison, ProblemKind, Thresholds, compare
+from dsregress.compare import ProblemKind
 from dsregress.probe.border.wire import Numerics, RunRecord, SavedTensors
 from tests.builders import synthetic
-from tests.builders.synthetic import result
+from tests.unit.compare.two_runs import judged
 
 EMBEDDING = SavedTensors(name="embed.weight", dtype="bfloat16", shape=[96, 64], count=1, mean=0.02)
 NAME = "layers.*.mlp.weight"
@@ -19,11 +19,6 @@ def run(*saved: SavedTensors, loss: float = 2.3, rank: int = 0) -> RunRecord:
     made.ranks[rank].saved = list(saved)
     made.ranks[0].numerics = Numerics(losses=[loss])
     return made
-
-
-def judged(base: RunRecord, own: RunRecord) -> Comparison:
-    results = result(run=base), result("0.16.4", run=own)
-    return compare(results, synthetic.stack("0.15.0").id, Thresholds(), lambda _: None)
 
 
 def other(tensors: SavedTensors, **changed: object) -> SavedTensors:

@@ -31,14 +31,16 @@ def run_submitted_jobs(of_a_rank: Mapping[str, str]) -> Iterator[None]:
     slurm: Any = importlib.import_module("submitit.slurm.slurm")
     local: Any = importlib.import_module("submitit.local.local")
 
-    def of_slurm(executor: Any, submissions: Sequence[Any]) -> list[Any]:
-        nodes, tasks = int(executor.parameters.get("nodes", 1)), int(executor.parameters.get("ntasks_per_node", 1))
-        _run_as_task(submissions[0], nodes, max(1, tasks), of_a_rank)
+    def run(executor: Any, submissions: Sequence[Any], nodes: int, tasks: int) -> list[Any]:
+        _run_as_task(submissions[0], nodes, tasks, of_a_rank)
         return [slurm.SlurmJob(folder=executor.folder, job_id=_JOB, tasks=[0]) for _ in submissions]
 
+    def of_slurm(executor: Any, submissions: Sequence[Any]) -> list[Any]:
+        nodes, tasks = int(executor.parameters.get("nodes", 1)), int(executor.parameters.get("ntasks_per_node", 1))
+        return run(executor, submissions, nodes, max(1, tasks))
+
     def of_local(executor: Any, submissions: Sequence[Any]) -> list[Any]:
-        _run_as_task(submissions[0], 1, int(executor.parameters.get("tasks_per_node", 1)), of_a_rank)
-        return [slurm.SlurmJob(folder=executor.folder, job_id=_JOB, tasks=[0]) for _ in submissions]
+        return run(executor, submissions, 1, int(executor.parameters.get("tasks_per_node", 1)))
 
     with Patches("submitted jobs run as the ranks that they are") as patches:
         patches.replace(slurm.SlurmExecutor, "affinity", classmethod(lambda _: 2))
@@ -58,9 +60,8 @@ def _run_as_task(submission: Any, nodes: int, tasks: int, of_a_rank: Mapping[str
 
 def _of_a_task(nodes: int, tasks: int, rank: int) -> dict[str, str]:
     """Return the variables by which Slurm tells a task which one it is, of a job all of whose nodes are this machine."""
-    nodes_of_job = (
-        "127.0.0.1" if nodes == 1 else f"127.0.0.[1-{nodes}]"
-    )  # as Slurm shortens names; each is this machine
+    # As Slurm shortens names; each is this machine.
+    nodes_of_job = "127.0.0.1" if nodes == 1 else f"127.0.0.[1-{nodes}]"
     return {
         "SLURM_JOB_ID": _JOB,
         "SLURM_JOB_NODELIST": nodes_of_job,
