@@ -32,6 +32,7 @@ from dsregress.run.program_remedies import (
     without_what_cannot_be_had,
 )
 from dsregress.run.program_stack import supported_release
+from dsregress.run.project_reasons import with_project_reason
 from dsregress.run.refusals import fails_with_each
 from dsregress.run.releases_of_day import (
     day_of_last_commit,
@@ -92,8 +93,11 @@ def completed_attempt(
         pinned=(*attempt.pinned, *found.pinned),
         others=found.others,
         oldest={**attempt.oldest, **found.oldest},
+        too_old={**attempt.too_old, **found.too_old},
+        addressed={**attempt.addressed, **found.addressed},
         said=(*attempt.said, *found.notes),
         fixed=(*attempt.fixed, *_named_by_user(attempt)),
+        undated=(*attempt.undated, *(name for name in _named_by_user(attempt) if _is_open(name, attempt))),
         stacks=settings.stacks,
         compared=_compared(settings),
     )
@@ -103,6 +107,10 @@ def _named_by_user(attempt: Attempt) -> list[str]:
     """Return the packages whose release the user named: a completed attempt has others in its choice, too."""
     ours = {*attempt.added, *attempt.pinned, *attempt.fixed}
     return [name for name in attempt.choice.versions if name not in ours]
+
+
+def _is_open(name: str, attempt: Attempt) -> bool:
+    return attempt.choice.versions[name] == NEWEST_THAT_FITS
 
 
 def _compared(settings: Settings) -> dict[str, str]:
@@ -118,8 +126,7 @@ def remedied_attempt(
     """Return the attempt with the remedies that runs of its baseline ask for. Every run is stored, and what it came to is
     kept for the next command. Raise as `Session.measure`."""
     notes = AttemptNotes(attempt, settings, watch.note)
-    given = attempt.choice.versions
-    dated = [name for name in attempt.fixed if given.get(name) != NEWEST_THAT_FITS]  # a package alone names no day
+    dated = [name for name in attempt.fixed if name not in attempt.undated]  # a package alone names no day
     tried = _remedied(_begun(attempt, plan, notes), dated, plan, settings, installer, watch, notes)
     notes.keep(tried.attempt)
     return tried
@@ -168,6 +175,8 @@ def _remedied(
             note(f"{attempt.program.name}: those do not go together here: keeps the newest, with which it gets further")
             return TriedAttempt(newest[0], None)
         if found is None:
+            outcome = with_project_reason(result.outcome, attempt, planned.stacks.baseline)
+            result = msgspec.structs.replace(result, outcome=outcome)
             says_nothing = reusable([result], 0) is None or fails_with_each(result, planned.stacks.stacks)
             return TriedAttempt(attempt, result if says_nothing else None)
         if time.monotonic() - began > _MOST_TIME:

@@ -20,7 +20,7 @@ from dsregress.probe import launch_line
 from dsregress.probe.border import machine
 from dsregress.probe.border.detail_lines import package_refusing
 from dsregress.probe.border.masking import masked_launch_line
-from dsregress.probe.module_packages import packages_by_module
+from dsregress.probe.module_packages import module_named, packages_by_module
 from dsregress.run.available_workloads import Program
 from dsregress.run.pipeline import Choice
 from dsregress.run.refusals import says_what_to_do
@@ -68,7 +68,8 @@ _NO_SOLUTION = "no solution"
 _DISPENSABLE = ("peft", "accelerate")  #: usual packages that the others do without
 _SHORTEST_NAME = 4  #: of names that are compared by their beginnings
 _OF_ABSENCE = ("OSError", "FileNotFoundError", "ConnectionError")
-_NAMED_MODULES = re.compile(r"'(\w+)'")
+#: The names of modules in a line about those that a program lacks.
+NAMED_MODULES = re.compile(r"'(\w+)'")
 _PYTHON = re.compile(r"(?<!\S)(?:\S*/)?python[\d.]*(?:\s+-[uBOsSEI])*\s+(?=\S)")
 
 
@@ -82,8 +83,13 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     unpinned: tuple[str, ...] = ()  #: packages whose pins cannot be installed
     others: Mapping[str, str] = {}  #: package -> pin, or empty, of what else its project requires
     oldest: Mapping[str, str] = {}  #: added package -> the oldest release that its project allows
+    too_old: Mapping[str, str] = {}  #: package -> what its project requires of it, of those that cannot be measured
+    addressed: Mapping[
+        str, tuple[str, str]
+    ] = {}  #: package -> the repository from which its project takes it, and the file
     left_out: tuple[str, ...] = ()  #: packages that cannot be installed
     fixed: tuple[str, ...] = ()  #: packages whose release stays: those that its user named, or a remedy needs
+    undated: tuple[str, ...] = ()  #: of the fixed ones, those whose release the user left open
     dated: tuple[str, ...] = ()  #: of the fixed ones, those that were taken from the program's day
     said: tuple[str, ...] = ()  #: what was said of the project's packages
     stacks: Mapping[str, Mapping[str, str]] = {}  #: the configured ones by name, of which another may be taken
@@ -156,7 +162,7 @@ def remedy_of(
     return (
         _newer_transformers(signature, attempt, stack)
         or _newest_with_torch(signature, suspected, attempt, stack)
-        or (_older_packages(signature.message, attempt, stack, of_its_day) if suspected != ["torch"] else None)
+        or (_older_packages(signature, attempt, stack, of_its_day) if suspected != ["torch"] else None)
         or _older_transformers(signature, suspected, attempt, stack)
         or _older_torch(signature, suspected, attempt, stack, of_its_day)
         or _oldest_allowed(signature, suspected, attempt, stack)
@@ -199,7 +205,9 @@ def _other_requirements(said: str, attempt: Attempt) -> Remedy | None:
     """Add the rest of what the project requires for a module whose package is not known by its name."""
     if f"with {_WITH_PACKAGE}" not in said:
         return None
-    modules = {module.lower() for module in _NAMED_MODULES.findall(said)}
+    modules = {module.lower() for module in NAMED_MODULES.findall(said)} - {*map(module_named, attempt.addressed)}
+    if not modules:
+        return None
     of_that_name = {name: pin for name, pin in attempt.others.items() if _names_of(name) & modules}
     alike = {name: pin for name, pin in attempt.others.items() if _resembles(name, modules)}
     if not of_that_name and len(alike) == 1:
@@ -366,7 +374,7 @@ def _of_its_time(outcome: Failed, attempt: Attempt, stack: Stack, of_its_day: Re
     is_of_pins = any(name in attempt.pinned for name in attempt.added)
     if not is_of_pins or not outcome.signature.startswith(_NO_SOLUTION):
         return None
-    return _older_packages(outcome.signature, attempt, stack, of_its_day)
+    return _older_packages(Signature(outcome.signature), attempt, stack, of_its_day)
 
 
 def _unpinned(outcome: Failed | MachineFault, attempt: Attempt) -> Remedy | None:
@@ -478,6 +486,7 @@ def _newer_transformers(signature: Signature, attempt: Attempt, stack: Stack) ->
     if (
         attempt.choice.stack
         or "transformers" not in attempt.pinned
+        or "transformers" in attempt.too_old
         or not _NOT_IN_TRANSFORMERS.search(signature.message)
     ):
         return None
@@ -543,30 +552,38 @@ def _newest_with_torch(signature: Signature, suspected: Sequence[str], attempt: 
     )
 
 
-def _older_packages(said: str, attempt: Attempt, stack: Stack, of_its_day: ReleasesOfItsDay) -> Remedy | None:
-    """Take the releases of the program's day, of the packages that nothing pins."""
+def _older_packages(
+    signature: Signature, attempt: Attempt, stack: Stack, of_its_day: ReleasesOfItsDay
+) -> Remedy | None:
+    """Take the releases of the program's day, of the packages that nothing pins; not for a name that the program's own line
+    imports from a package whose release stays."""
     if attempt.choice.stack or not set(_PARTNERS) & stack.versions.keys():
         return None
     free = [name for name in (*_PARTNERS, *attempt.added) if name not in (*attempt.fixed, *attempt.pinned)]
     free = [name for name in free if name in stack.versions and not name.startswith("torch")]
     day, found, of = of_its_day(free) if free else OfItsDay("", {})
     older = {name: release for name, release in found.items() if Version(release) < Version(stack.versions[name])}
-    if not older:
+    missing = failed_import(signature) if signature.is_of_program else None
+    lacking = (
+        packages_by_module().get(missing.package, missing.package.replace("_", "-")) if missing is not None else ""
+    )
+    if not older or (lacking in attempt.choice.versions and lacking not in older):
         return None
     choice = msgspec.structs.replace(attempt.choice, versions=_with_releases(attempt, older))
     taken = ", ".join(f"{name} {release}" for name, release in older.items())
     return Remedy(
         msgspec.structs.replace(attempt, choice=choice, fixed=(*attempt.fixed, *free), dated=(*attempt.dated, *older)),
-        f"fails with the newest packages ({said}): takes those of {of}, of {day}: {taken}",
+        f"fails with the newest packages ({signature.message}): takes those of {of}, of {day}: {taken}",
     )
 
 
 def _older_torch(
     signature: Signature, suspected: Sequence[str], attempt: Attempt, stack: Stack, of_its_day: ReleasesOfItsDay
 ) -> Remedy | None:
-    """Take the torch of that day, unless its release is named: last, as a program of any age mostly goes with it."""
+    """Take the torch of that day, and with it torchvision's release, unless torch's is named: last, as a program of any age
+    mostly goes with it."""
     named = {*attempt.fixed, *attempt.pinned, *attempt.choice.versions}
-    if attempt.choice.stack or "torch" in named or "torch" not in suspected:
+    if attempt.choice.stack or "torch" in named or not any(name.startswith("torch") for name in suspected):
         return None
     day, found, of = of_its_day(("torch",))
     release = found.get("torch", "")

@@ -61,6 +61,10 @@ class CompletedChoice(msgspec.Struct, frozen=True, kw_only=True):
     #: package that is added, or given without a release -> the oldest one that the project allows, unless it limits more
     oldest: dict[str, str] = {}
     searched: tuple[str, ...] = ()  #: folders of its own packages, which come before the environment
+    too_old: dict[str, str] = {}  #: package -> what the project requires of it, of those that cannot be measured
+    addressed: dict[
+        str, tuple[str, str]
+    ] = {}  #: package -> the repository from which the project takes it, and by which file
 
 
 def complete_choice(
@@ -118,6 +122,8 @@ def complete_choice(
         pinned=tuple(wanted.pinned),
         others={name: one.pin for name, one in needs.others.items() if name not in wanted.choice().versions},
         oldest={**_oldest_of({name: needs.required.get(name) for name in newest}), **wanted.oldest},
+        too_old=wanted.too_old,
+        addressed={name: (one.address, one.file) for name, one in needs.addressed.items()},
     )
 
 
@@ -161,6 +167,7 @@ class _Wanted:
         self.added: list[str] = []
         self.pinned: list[str] = []
         self.oldest: dict[str, str] = {}
+        self.too_old: dict[str, str] = {}
         self.has_other_partners = False
         self.of_commits: dict[str, OfCommit] = {}
 
@@ -233,7 +240,8 @@ class _Wanted:
             return ""
         if not _is_too_old(name, inside[-1], device):
             return inside[-1]
-        self.notes.append(f"{name}{specifier} ({declared.file}) is too old to be measured: {oldest} is the oldest")
+        self.too_old[name] = f"{name}{specifier} ({declared.file})"
+        self.notes.append(f"{self.too_old[name]} is too old to be measured: {oldest} is the oldest")
         return oldest
 
     def _has_cpu_build(self, release: str, declared: DeclaredRequirement, base: Stack) -> bool:

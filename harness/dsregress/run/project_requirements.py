@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import configparser
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,6 +18,7 @@ from packaging.utils import canonicalize_name
 
 from dsregress.config.toml_text import parsed_toml, table_of
 from dsregress.probe.border.untrusted import MOST_FILE_BYTES, read_regular
+from dsregress.probe.module_packages import module_named
 from dsregress.run.readme_requirements import stated_requirements
 from dsregress.versions.install_lines import requirements_of_call
 from dsregress.versions.pasted_versions import CONDA_NAMES
@@ -95,6 +97,8 @@ def declared_requirements(folders: Iterable[Path]) -> dict[str, DeclaredRequirem
                 locked.setdefault(canonicalize_name(one.name), DeclaredRequirement(one, file))
     for own in map(name_of_project, projects):
         found.pop(own, None)
+    for name in [name for name in found if module_named(name) in sys.stdlib_module_names]:
+        del found[name]  # for an older Python: typing, dataclasses
     unlimited = [name for name, one in found.items() if not one.requirement.specifier]
     limited = {name: locked[name]._replace(is_optional=found[name].is_optional) for name in unlimited if name in locked}
     return {**found, **limited}

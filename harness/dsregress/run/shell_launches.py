@@ -54,7 +54,7 @@ _VARIABLE = re.compile(r"[A-Za-z_]\w*=")
 _COMPLAINT = re.compile(r"^(?:.*: line \d+: .*|.*: No such file or directory)$", re.MULTILINE)
 
 #: What bash says where it cannot write: a folder that is not there, relative to the one of the line.
-_ABSENT_FOLDER = re.compile(r"(?:.*: line \d+: )?((?!/)[^:\s]*/)[^:/\s]*: No such file or directory$")
+_ABSENT_FOLDER = re.compile(r"(?:.*: line \d+: |tee: )?((?!/)[^:\s]*/)[^:/\s]*: No such file or directory$")
 
 #: What bash says of a variable that a line, or a script with ``set -u``, takes as set.
 _UNSET = re.compile(r"(?:^|\s)([A-Za-z_]\w*): unbound variable$")
@@ -73,6 +73,9 @@ _RUN = Path(__file__).with_name("shell_runner.sh").read_text(encoding="utf-8")
 
 #: ``sbatch OPTIONS script.slurm`` and ``srun OPTIONS torchrun ...`` on one node.
 _SLURM = Path(__file__).with_name("shell_slurm.sh").read_text(encoding="utf-8")
+
+#: ``ray job submit -- python -m train``.
+_RAY = Path(__file__).with_name("shell_ray.sh").read_text(encoding="utf-8")
 
 #: Stand-ins that answer the same each time: the same line is to be the same program tomorrow.
 _REPEATABLE = {
@@ -326,6 +329,7 @@ def _write_commands(folder: Path, bash: str) -> None:
     scripts |= dict.fromkeys(("bash", "sh", "dash", "zsh"), f'#!{bash}\nexec {bash} "$@"\n')
     scripts |= {"srun": _SLURM.format(bash=bash, start=""), "sbatch": _SLURM.format(bash=bash, start=f"{bash} ")}
     scripts |= {"scontrol": f'#!{bash}\n[ "$1" = show ] && [ "${{2%s}}" = hostname ] && echo localhost\nexit 0\n'}
+    scripts["ray"] = _RAY.format(bash=bash)
     scripts["nvidia-smi"] = _CARDS.format(bash=bash)
     for name, text in _REPEATABLE.items():
         if tool := shutil.which(name):

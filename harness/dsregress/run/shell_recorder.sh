@@ -3,6 +3,10 @@
 PATH=$DSREGRESS_RECORDER/commands
 RANDOM=1
 
+# A script may set PATH for its author's machine: before each command it is what it was.
+set -o functrace
+trap 'PATH=$DSREGRESS_RECORDER/commands' DEBUG
+
 # What is not there, such as pip, conda and srun, does nothing, and succeeds; its name is kept for the message.
 command_not_found_handle() {
     printf '%s\n' "$1" >>"$DSREGRESS_RECORDER/left_out"

@@ -131,3 +131,20 @@ def test_code_of_its_own_that_this_python_cannot_read_is_no_releases(folder: Pat
         f'CannotRun: io_utils.py:3: Python {version} cannot read it (invalid syntax): the setting `python = "X.Y"` takes '
         "another one"
     )
+
+
+@pytest.mark.usefixtures("surroundings")
+def test_a_module_of_the_project_is_not_taken_for_a_package_of_its_name(folder: Path) -> None:
+    (folder / ".git").mkdir()
+    (folder / "environments" / "wordle").mkdir(parents=True)
+    (folder / "environments" / "wordle" / "wordle.py").touch()
+    (folder / "train.py").write_text(
+        "import importlib\n"
+        "try:\n    importlib.import_module('wordle')\n"
+        "except ImportError as error:\n    raise ValueError('Could not import wordle. Is it installed?') from error\n"
+    )
+    record = ran(folder, "sim", 1, "python train.py")
+    assert record.signature == (
+        "CannotRun: train.py imports 'wordle' of its project's environments/wordle: write PYTHONPATH=environments/wordle "
+        "before the line"
+    )

@@ -79,7 +79,9 @@ def tried(
 
     monkeypatch.setattr(first_attempt, "open_session", opened)
     program = Program(line="python train.py", folder=str(folder))
-    given = Attempt(program=program, choice=choice or Choice(), fixed=named, others=others or {}, said=said)
+    choice = choice or Choice()
+    undated = tuple(name for name in named if choice.versions.get(name) == NEWEST_THAT_FITS)
+    given = Attempt(program=program, choice=choice, fixed=named, undated=undated, others=others or {}, said=said)
     nothing: Any = None
     watch: Any = runs
     return remedied_attempt(given, runs.plan, Settings(environments=str(folder / ".dsregress")), nothing, watch)

@@ -472,6 +472,34 @@ def test_a_name_that_numpy_lost_with_its_second_version_is_in_its_last_release_b
     assert more.choice.versions == {"numpy": "1.26.4"}
 
 
+def test_a_package_that_was_built_for_numpys_first_version_gets_its_last_release() -> None:
+    said = (
+        "ValueError: numpy.dtype size changed, may indicate binary incompatibility. Expected 96 from C header, got 88 from "
+        "PyObject (pandas/_libs/__init__.py:<module>)"
+    )
+    assert remedied(said)[0].choice.versions == {"numpy": "1.26.4"}
+
+
+def test_packages_of_its_day_are_no_remedy_for_a_name_of_a_package_whose_release_stays() -> None:
+    def of_its_day(packages: Collection[str]) -> OfItsDay:
+        return OfItsDay("2024-05-07", {name: "2.3.0" for name in packages if name in ("transformers", "torch")})
+
+    stack = msgspec.structs.replace(STACK, versions={**STACK.versions, "torchvision": "0.28.0", "align": "1.0.0"})
+    attempt = msgspec.structs.replace(
+        GIVEN,
+        choice=Choice(versions={"torchvision": "0.28.0", "align": "1.0.0"}),
+        added=("torchvision",),
+        fixed=("align",),
+        stacks={},
+    )
+    gone = Failed("init", "ImportError: cannot import name 'mask' from 'align' (align/__init__.py) (utils.py:2)")
+    assert remedy_of(gone, attempt, stack, of_its_day) is None
+    gone = Failed("init", "ImportError: cannot import name 'x' from 'torchvision.io' (torchvision/io.py) (utils.py:2)")
+    found = remedy_of(gone, attempt, stack, of_its_day)
+    assert found is not None
+    assert found.attempt.choice.versions == {"torch": "2.3.0", "torchvision": "", "align": "1.0.0"}
+
+
 def test_the_torch_of_the_day_of_the_last_commit_is_taken_last() -> None:
     def of_its_day(packages: Collection[str]) -> OfItsDay:
         return OfItsDay("2024-05-07", {"torch": "2.3.0"} if packages == ("torch",) else {})

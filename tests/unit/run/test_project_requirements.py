@@ -46,6 +46,11 @@ def test_a_range_is_read(tmp_path: Path, file: str, content: str) -> None:
     assert stated(tmp_path) == {"trl": f"<1,>=0.9 {file}"}
 
 
+def test_a_module_of_pythons_own_is_no_package(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text("typing\ndataclasses==0.6\ntyping-extensions\n")
+    assert [*stated(tmp_path)] == ["typing-extensions"]
+
+
 @pytest.mark.parametrize(
     ("said", "spec"),
     [

@@ -75,6 +75,8 @@ STARTED = "train.py --model gpt2 --name 'a b' --out out/1970"
         ("uv run --frozen --with trl train.py --lr 1", "python train.py --lr 1"),
         ("conda run -n env python -m tools.train", "python -m tools.train"),
         ("GPUS=4 NODES=1 sh scripts/run.sh", f"torchrun --nproc_per_node=4 --nnodes=1 {STARTED}"),
+        ("export PATH=/opt/cuda/bin; echo; torchrun --nnodes=1 train.py", "torchrun --nnodes=1 train.py"),
+        ("ray start --head; ray job submit --runtime-env-json='{\"a\": 1}' -- python -m t x=1", "python -m t x=1"),
         ("sbatch --wait scripts/outer.slurm", f"torchrun {STARTED.replace('gpt2', 'qwen')}"),
         ("python prepare.py; cd scripts && exec torchrun train.py", "torchrun train.py"),
     ],
@@ -109,7 +111,9 @@ def test_a_script_that_is_to_be_started_in_its_own_folder_starts_there(folder: P
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("line", ["bash log.sh", "torchrun train.py > logs/of/a.log 2>&1"])
+@pytest.mark.parametrize(
+    "line", ["bash log.sh", "torchrun train.py > logs/of/a.log 2>&1", "torchrun train.py 2>&1 | tee -a logs/of/a.log"]
+)
 def test_a_log_in_a_folder_that_is_not_there_hides_no_program(line: str, folder: Path) -> None:
     (folder / "log.sh").write_text("torchrun train.py \\\n  > ./logs/of/a.log 2>&1\n")
     assert launch_of_shell(line, folder).line == "torchrun train.py"

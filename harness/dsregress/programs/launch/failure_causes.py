@@ -203,7 +203,8 @@ def _of_the_network(error: Exception, program: LaunchedProgram) -> Exception | N
 def _of_a_missing_package(error: Exception, program: LaunchedProgram) -> Exception | None:
     """Explain a missing package, or a program of the system that no package brings."""
     if needed := absent_packages.packages_asked_for(error):
-        return CannotRun(_refusal_text(error, needed))
+        own = (_of_its_project(name, program) for name in needed)
+        return CannotRun(next(filter(None, own), "") or _refusal_text(error, needed))
     if tool := absent_tools.absent_tool(error):
         return CannotRun(
             f"{place_of(error)}: needs the program {tool}, which this machine lacks: install it as a package of the system's"
@@ -302,17 +303,31 @@ def _without(error: ModuleNotFoundError, program: LaunchedProgram) -> str:
     files = _first_files(program.start)
     others = (name for name in missing_imports.missing_modules(files, _own_folders()) if name != first)
     names = [first, *others]
+    if own := _of_its_project(first, program):
+        return own
     known = packages_by_module()
-    source = Path(os.path.realpath(program.source))
-    place = None if first in known else project_packages.folder_with_module(first, source)
-    if place is not None:
-        return f"{program.name} imports {first!r} of its project's {place}: write PYTHONPATH={place} before the line"
-    cloned = "" if first in known else project_packages.cloned_repository(first, source)
+    cloned = "" if first in known else project_packages.cloned_repository(first, _source(program))
     if cloned:
         what = f"{program.name} lacks the module {first!r}, and its README clones {cloned}"
         return f"{what}: clone that, and write its folder with {first!r} into PYTHONPATH before the line"
     modules = "modules" if len(names) > 1 else "module"
     return _line_of_names(f"{program.name} lacks the {modules} ", names, f": add {_options_of(names, known)}")
+
+
+def _of_its_project(module: str, program: LaunchedProgram) -> str:
+    """Return where the program's project has a module that no known package brings, and how to have it searched; empty if
+    it has none."""
+    known = packages_by_module()
+    if module in known or module in known.values():
+        return ""
+    place = project_packages.folder_with_module(module, _source(program))
+    if place is None:
+        return ""
+    return f"{program.name} imports {module!r} of its project's {place}: write PYTHONPATH={place} before the line"
+
+
+def _source(program: LaunchedProgram) -> Path:
+    return Path(os.path.realpath(program.source))
 
 
 def _options_of(names: Sequence[str], known: Mapping[str, str]) -> str:

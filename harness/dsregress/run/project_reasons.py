@@ -1,0 +1,56 @@
+"""Reasons of a program's failure that its project's files tell in place of its error: a module that the project takes from a
+repository, and a release that is older than those that can be measured. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from dsregress.advice.other_packages import OF_A_CALL, packages_to_try
+from dsregress.model import Failed, Outcome, Stack, read_signature
+from dsregress.probe.module_packages import module_named
+from dsregress.run.program_remedies import NAMED_MODULES, Attempt
+
+_OF_NO_KNOWN_PACKAGE = "--with PACKAGE"
+
+
+def with_project_reason(outcome: Outcome, attempt: Attempt, stack: Stack) -> Outcome:
+    """Return the outcome of an attempt that has no remedy, with the reason that its project's files give; unchanged if they
+    give none."""
+    if not isinstance(outcome, Failed):
+        return outcome
+    reason = next((one for one in (*_of_a_repository(outcome, attempt), *_of_an_old_pin(outcome, attempt, stack))), "")
+    if not reason:
+        return outcome
+    return Failed(outcome.stage, f"CannotRun: {reason}", f"{outcome.signature}\n{outcome.detail}".strip())
+
+
+def _of_a_repository(outcome: Failed, attempt: Attempt) -> Iterator[str]:
+    """Yield how to install what a program lacks, and its project takes from a repository."""
+    said = read_signature(outcome.signature).message
+    if f"with {_OF_NO_KNOWN_PACKAGE}" not in said:
+        return
+    for package in _packages_of(NAMED_MODULES.findall(said), attempt):
+        address, file = attempt.addressed[package]
+        yield (
+            f"it lacks {module_named(package)!r}, which its project takes from {address} ({file}): `pip install --no-deps "
+            f"--target DIR git+https://{address}`, and write DIR into PYTHONPATH before the line"
+        )
+
+
+def _packages_of(modules: Iterable[str], attempt: Attempt) -> list[str]:
+    return [package for package in attempt.addressed if module_named(package) in modules]
+
+
+def _of_an_old_pin(outcome: Failed, attempt: Attempt, stack: Stack) -> Iterator[str]:
+    """Yield which pins cannot be measured, of packages that the failure is of."""
+    signature = read_signature(outcome.signature)
+    suspected = packages_to_try(signature, outcome.stage, stack, ())
+    old = [name for name in suspected if name in attempt.too_old]
+    if signature.error not in OF_A_CALL and (signature.is_of_program or signature.package not in old):
+        return
+    for name in old[:1]:
+        version = stack.versions.get(name, "")
+        yield (
+            f"its project requires {attempt.too_old[name]}, which is too old to be measured, and fails with {name} "
+            f"{version} ({signature.message[:100]}): --{name} takes another release"
+        )
