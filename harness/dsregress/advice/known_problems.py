@@ -110,6 +110,13 @@ class KnownProblems:
             return ()
         return tuple(dict.fromkeys(remedy for one in known for remedy in ended_by[one.id]))
 
+    def remedies_within(self, problem: Problem) -> tuple[Remedy, ...]:
+        """Return the remedies of the first advisory that knows a problem, without releases of packages that the stack which
+        has it lacks: an error may be raised by a program of one's own that calls what another package does."""
+        first = next(iter(self.of_problem(problem)), None)
+        has = self._versions(problem.worst.stack, problem.worst.workload)
+        return tuple(one for one in first.remedies if not one.package or one.package in has) if first else ()
+
     def is_ruled_out(self, stack: str, workload: str) -> bool:
         """Return True if an advisory is against a stack's release for the workload's job."""
         answer = self.judged_release(stack, workload)

@@ -8,7 +8,7 @@ import msgspec
 
 from dsregress.advice.assessment import Assessment
 from dsregress.advice.other_packages import other_packages
-from dsregress.advisories.advisory import Advisory, Remedy, Ruling
+from dsregress.advisories.advisory import Advisory, Ruling
 from dsregress.advisories.remedy_choice import is_another_job
 from dsregress.compare import Problem, ProblemKind
 from dsregress.compare.finding_groups import kind_of
@@ -276,21 +276,23 @@ def _problem_words(
         symptom=None if is_setting_alone else symptom_of(context, problem),
         setting=changed,
         consequences=tuple(_consequences(context, assessed, is_ruled=bool(known))),
-        ruled=_ruling_text(assessed, known, context.knowledge.ending_settings(problem)) if known else "",
+        ruled=_ruling_text(context, assessed, known) if known else "",
         advisories=tuple(one.id for one in known),
         since=since,
         until=until,
     )
 
 
-def _ruling_text(assessed: Assessment, known: Sequence[Advisory], settings: Sequence[Remedy]) -> Text:
+def _ruling_text(context: ReportContext, assessed: Assessment, known: Sequence[Advisory]) -> Text:
     """Return what the advisories that know a problem say and the measured releases cannot: that another training is no
     fault; what ends a problem in the release that has it, else that no release is without."""
     if assessed.release or assessed.problem.setting is not None:
         return ""
     if assessed.kind.has_no_right_side and all(one.ruling is not Ruling.FAULT for one in known):
         return _no_fault_text(known)
-    remedies = [remedy_request(one).partition(";")[0] for one in (settings or known[0].remedies)[:_MOST_REMEDIES]]
+    knowledge = context.knowledge
+    ending = knowledge.ending_settings(assessed.problem) or knowledge.remedies_within(assessed.problem)
+    remedies = [remedy_request(one).partition(";")[0] for one in ending[:_MOST_REMEDIES]]
     if assessed.kind.is_cost or not remedies:
         return ""
     remedy = either(remedies)

@@ -52,6 +52,14 @@ def test_an_error_of_validation_names_the_setting() -> None:
     )
 
 
+def test_a_first_line_that_only_introduces_the_next_one_has_it() -> None:
+    said = 'Error(s) in loading state_dict for Llama:\n\tMissing key(s) in state_dict: "lm_head.weight". \n\tsize mismatch'
+    assert faults.signature_of(raised(RuntimeError(said))) == (
+        'RuntimeError: Error(s) in loading state_dict for Llama: Missing key(s) in state_dict: "lm_head.weight".'
+    )
+    assert faults.signature_of(raised(RuntimeError("this ends so:"))) == "RuntimeError: this ends so"
+
+
 def test_an_error_without_a_message_is_named_by_its_type() -> None:
     assert faults.signature_of(raised(ValueError())) == "ValueError"
 

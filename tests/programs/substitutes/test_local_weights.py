@@ -130,6 +130,7 @@ def test_a_model_with_code_of_its_own_is_refused_as_such(folder: Path) -> None:
         "`skeleton config.json --out OpenGVLab/InternVL3-8B` makes it, with the Python files of its repository beside "
         "config.json, or name OpenGVLab/InternVL3-8B-hf, which is known"
     )
+    assert signature_of(refused.value).endswith("which is known")  # nothing is cut off
 
 
 def test_the_users_cache_comes_first(folder: Path, tmp_path: Path) -> None:

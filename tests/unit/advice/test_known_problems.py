@@ -71,6 +71,15 @@ def test_what_both_releases_have_is_no_reason_for_their_difference() -> None:
     assert known(*both) == [()]
 
 
+def test_a_remedy_is_no_release_of_a_package_that_the_job_does_not_have() -> None:
+    """What TRL calls of DeepSpeed, a program without TRL may call as well."""
+    crash = "AttributeError: 'DeepSpeedZeRoOffload' object has no attribute '_register_hooks_recursively' (train.py:21)"
+    comparison = compared(*(ran(version, "world_size=2", crash=crash) for version in ("0.17.6", "0.18.8")))
+    knowledge, (problem,) = KnownProblems(comparison), comparison.problems
+    assert [one.id for one in knowledge.of_problem(problem)] == ["DSR-2026-0066"]
+    assert [one.text for one in knowledge.remedies_within(problem)] == ["use deepspeed 0.16.3"]
+
+
 def ending(xml: str, version: str) -> tuple[str, str]:
     (suite,) = [one for one in ElementTree.fromstring(xml) if one.get("name") == version]
     ((found,),) = list(suite)

@@ -124,14 +124,16 @@ def _announces(text: str, cause: str) -> bool:
 
 
 def _first_line(message: str) -> str:
-    """Return the first line of a message, with the next two if it only announces them; of an error of another process the
-    last one, which has its reason."""
+    """Return the first line of a message, with the next two if it only announces them, and the next one if it ends in a
+    colon; of an error of another process the last one, which has its reason."""
     lines = message.strip().splitlines() or [""]
     if _OF_A_WORKER.match(message):
         return lines[-1][:_LINE_READ].partition(": ")[2] or lines[0]
-    if not _ANNOUNCED.match(lines[0]):
-        return lines[0]
-    return ": ".join(line[:_LINE_READ].strip().partition(" [type=")[0] for line in lines[:3])
+    if _ANNOUNCED.match(lines[0]):
+        return ": ".join(line[:_LINE_READ].strip().partition(" [type=")[0] for line in lines[:3])
+    if lines[0].rstrip().endswith(":") and len(lines) > 1:  # as torch's load_state_dict, before the keys that are missing
+        return f"{lines[0].rstrip()} {lines[1][:_LINE_READ].strip()}"
+    return lines[0]
 
 
 def stable(text: str, length: int = SIGNATURE_LENGTH) -> str:

@@ -30,6 +30,7 @@ class NotHere(RuntimeError):
     """
 
     says_where = True
+    says_what_to_do = True
     said: ClassVar[list[str]] = []  #: of all in this process; the errors themselves would hold what their frames hold
 
     def __init__(self, what: str, remedy: str) -> None:
