@@ -53,7 +53,9 @@ def test_an_error_of_validation_names_the_setting() -> None:
 
 
 def test_a_first_line_that_only_introduces_the_next_one_has_it() -> None:
-    said = 'Error(s) in loading state_dict for Llama:\n\tMissing key(s) in state_dict: "lm_head.weight". \n\tsize mismatch'
+    said = (
+        'Error(s) in loading state_dict for Llama:\n\tMissing key(s) in state_dict: "lm_head.weight". \n\tsize mismatch'
+    )
     assert faults.signature_of(raised(RuntimeError(said))) == (
         'RuntimeError: Error(s) in loading state_dict for Llama: Missing key(s) in state_dict: "lm_head.weight".'
     )

@@ -131,7 +131,7 @@ def _first_line(message: str) -> str:
         return lines[-1][:_LINE_READ].partition(": ")[2] or lines[0]
     if _ANNOUNCED.match(lines[0]):
         return ": ".join(line[:_LINE_READ].strip().partition(" [type=")[0] for line in lines[:3])
-    if lines[0].rstrip().endswith(":") and len(lines) > 1:  # as torch's load_state_dict, before the keys that are missing
+    if lines[0].rstrip().endswith(":") and len(lines) > 1:  # as torch's load_state_dict before the missing keys
         return f"{lines[0].rstrip()} {lines[1][:_LINE_READ].strip()}"
     return lines[0]
 
