@@ -186,6 +186,10 @@ def has_figures(record: RunRecord | None) -> bool:
     return record is not None and bool(record.ranks) and all(rank.phases for rank in record.ranks)
 
 
+#: The errors whose line says what to do (`dsregress.programs.launch.failure_causes`).
+_SAY_WHAT_TO_DO = ("CannotRun", "NotHere")
+
+
 class Signature(msgspec.Struct, frozen=True):
     """An error by its message and the place in which it arose. Results store its text, as
     `dsregress.probe.border.faults.signature_of` writes it."""
@@ -203,6 +207,11 @@ class Signature(msgspec.Struct, frozen=True):
     def words(self) -> str:
         """The message without the error's class."""
         return self.message.partition(": ")[2]
+
+    @property
+    def says_what_to_do(self) -> bool:
+        """True if the message is a line of ours that tells a program's user what it lacks."""
+        return self.error in _SAY_WHAT_TO_DO
 
     @property
     def is_of_program(self) -> bool:

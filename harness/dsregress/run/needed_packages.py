@@ -24,7 +24,7 @@ from dsregress.probe.module_packages import launched_package, module_named, pack
 from dsregress.probe.program_imports import all_imports, files_in_reach, imports_of_files, own_files
 from dsregress.run.asserted_releases import asserted_requirements, within_asserted
 from dsregress.run.installed_folders import installed_folders
-from dsregress.run.own_packages import OwnPackage, own_packages
+from dsregress.run.own_packages import OwnPackage, ProjectItself, own_packages, project_itself
 from dsregress.run.project_requirements import (
     AddressedRequirement,
     DeclaredRequirement,
@@ -76,6 +76,7 @@ class ProgramNeeds(msgspec.Struct, frozen=True, kw_only=True):
     files: tuple[Path, ...] = ()  #: its own that were read
     in_reach: tuple[Path, ...] = ()  #: those and its own that they import anywhere, except in a ``try``
     own: tuple[OwnPackage, ...] = ()  #: its own in place of those of every stack
+    itself: ProjectItself | None = None  #: the module of its project that it imports, and that its line does not find
 
 
 def needs_of_program(line: LaunchLine, folder: Path, locked: Iterable[str]) -> ProgramNeeds:
@@ -95,6 +96,8 @@ def needs_of_program(line: LaunchLine, folder: Path, locked: Iterable[str]) -> P
         return module not in own or (module in known and package in wanted)
 
     folders = _folders(line, folder)
+    itself = project_itself(folder, folders)
+    folders += [str(folder / itself.folder)] if itself is not None else []
     found = list(imports_of_files(_first_files(line, folder, folders), folders, lacks))
     modules = {module for _, lacking in found for module in lacking}
     chosen = (file for file, _ in imports_of_files(files_of_targets(folder, folders), folders, lacks))
@@ -112,7 +115,8 @@ def needs_of_program(line: LaunchLine, folder: Path, locked: Iterable[str]) -> P
     command = _package_of_line(line, folders, has)
     names = sorted({packages[module] for module in needed} | asked | {command} - {""})
     addressed = addressed_requirements(_project_places(line, folder))
-    imports = {packages.get(name, canonicalize_name(name)) for file in in_reach for name in all_imports(file)}
+    names_imported = {name for file in in_reach for name in all_imports(file)}
+    imports = {packages.get(name, canonicalize_name(name)) for name in names_imported}
     return ProgramNeeds(
         modules=tuple(sorted(modules)),
         packages={name: wanted.get(name) for name in names},
@@ -122,6 +126,7 @@ def needs_of_program(line: LaunchLine, folder: Path, locked: Iterable[str]) -> P
         addressed={name: one for name, one in addressed.items() if name in imports and name not in own},
         files=tuple(file for file, _ in found),
         in_reach=tuple(sorted(in_reach)),
+        itself=itself if itself is not None and itself.module in names_imported else None,
         own=tuple(
             own_packages(
                 folder, _searched(line, folder), [file for file, _ in found], wanted, installed_folders(folder)

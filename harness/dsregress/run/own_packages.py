@@ -14,11 +14,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dsregress.model import AXES
+from dsregress.probe.module_packages import module_named, packages_by_module
 from dsregress.probe.program_imports import all_imports
-from dsregress.run.project_requirements import project_text
+from dsregress.run.project_requirements import name_of_project, project_folders, project_text
 
 _APPENDS = re.compile(r"sys\.path\.(?:append|extend)\b.*")
 _MOST_FOLDERS = 2_000
+
+#: Sources that are compiled into a module of Python.
+_SOURCES_OF_EXTENSIONS = (".pyx", ".c", ".cpp", ".cu", ".rs")
 
 
 class OwnPackage(NamedTuple):
@@ -28,6 +32,36 @@ class OwnPackage(NamedTuple):
     folder: str  #: in which it lies, relative to that of the line
     is_appended: bool  #: only the program's own path, or what its README installs, has the folder
     is_required: bool  #: the project requires the other one, too
+
+
+class ProjectItself(NamedTuple):
+    """The module of a project, which has the name of a package of an index."""
+
+    module: str
+    package: str
+    folder: str  #: in which it lies, relative to that of the line
+
+
+def project_itself(folder: Path, found: Iterable[str]) -> ProjectItself | None:
+    """Return the module of the project in which ``folder`` lies, as of the examples of a library, unless one of the folders
+    ``found``, which are searched, has it, its sources have to be compiled, or every stack has a release of it."""
+    modules = {package: module for module, package in packages_by_module().items()}
+    searched = {os.path.abspath(each) for each in found}
+    for project in project_folders(folder):
+        package = name_of_project(project)
+        module = modules.get(package, module_named(package))
+        for place in (project / "src", project):
+            if not package or not (place / module / "__init__.py").is_file():
+                continue
+            if package in AXES or os.path.abspath(place) in searched or _is_compiled(place / module):
+                return None
+            return ProjectItself(module, package, os.path.relpath(place, folder))
+    return None
+
+
+def _is_compiled(package: Path) -> bool:
+    files = (name for _, _, names in os.walk(package) for name in names)
+    return any(name.endswith(_SOURCES_OF_EXTENSIONS) for name in files)
 
 
 def own_packages(

@@ -25,7 +25,7 @@ from dsregress.probe.launch_line import LaunchLine
 from dsregress.run import pipeline
 from dsregress.run.cpu_torch import is_torch_for_here
 from dsregress.run.needed_packages import ProgramNeeds, needs_of_program
-from dsregress.run.own_packages import OwnPackage
+from dsregress.run.own_packages import OwnPackage, ProjectItself
 from dsregress.run.pipeline import Choice
 from dsregress.run.project_requirements import AddressedRequirement, DeclaredRequirement
 from dsregress.run.releases_of_day import OfCommit, releases_of_commits
@@ -114,10 +114,12 @@ def complete_choice(
         for name, one in needs.addressed.items()
         if name not in choice.versions
     )
+    itself = [needs.itself] if needs.itself is not None and needs.itself.package not in choice.versions else []
+    of_own = (*(_own_note(one, base.baseline, left_out) for one in needs.own), *map(_itself_note, itself))
     return CompletedChoice(
         choice=wanted.choice(),
-        notes=(*wanted.notes, *addressed, *(_own_note(one, base.baseline, left_out) for one in needs.own)),
-        searched=tuple(one.folder for one in needs.own if one.is_appended),
+        notes=(*wanted.notes, *addressed, *of_own),
+        searched=(*(one.folder for one in needs.own if one.is_appended), *(one.folder for one in itself)),
         added=tuple(wanted.added),
         pinned=tuple(wanted.pinned),
         others={name: one.pin for name, one in needs.others.items() if name not in wanted.choice().versions},
@@ -143,6 +145,11 @@ def _own_note(own: OwnPackage, base: Stack, left_out: Collection[str]) -> str:
     if own.name in left_out:
         return f"imports the {own.name} of {where}{path}: the stack is without its own, as the project requires none"
     return f"imports the {own.name} of {where}, not {own.name} {base.versions[own.name]} of the stack{path}"
+
+
+def _itself_note(itself: ProjectItself) -> str:
+    path = f"by PYTHONPATH={itself.folder}"
+    return f"imports the {itself.module} of its project, {path}; --with {itself.package}=VERSION takes a release"
 
 
 def _compares_one_package(choice: Choice, primary: str) -> bool:

@@ -9,13 +9,10 @@ from dsregress.model import Cell, Failed, Outcome, Result, Stack, read_signature
 from dsregress.run.decide import is_timed
 from dsregress.run.watch import Watch
 
-#: The errors whose line says what to do (`dsregress.programs.launch.failure_causes`).
-_SAY_WHAT_TO_DO = ("CannotRun", "NotHere")
-
 
 def says_what_to_do(outcome: Outcome) -> bool:
     """Return True if a program ended in one line that tells its user what it lacks: so it would with any other release."""
-    return isinstance(outcome, Failed) and read_signature(outcome.signature).error in _SAY_WHAT_TO_DO
+    return isinstance(outcome, Failed) and read_signature(outcome.signature).says_what_to_do
 
 
 def fails_with_each(result: Result, stacks: Collection[Stack]) -> bool:

@@ -16,6 +16,7 @@ from dsregress.model import (
     Skipped,
     Stack,
     TimedOut,
+    read_signature,
     stack_label,
 )
 from dsregress.wording.quantities import shortened
@@ -132,6 +133,10 @@ def _says_no_more(stack: Stack, label: str, axes: Sequence[str]) -> bool:
     return len(axes) == 1 and label == f"{axes[0]} {version_of(stack, axes[0])}"
 
 
+#: Characters of an error, and of a line that says what to do, which is stored with as many.
+_MOST_ERROR, _MOST_INSTRUCTION = 160, 320
+
+
 def outcome_text(outcome: Outcome) -> str:
     """Return `outcome_words` in English."""
     return str(outcome_words(outcome))
@@ -145,7 +150,8 @@ def outcome_words(outcome: Outcome) -> Text:
         case Failed(stage="harness", signature=signature):
             return message("failed in the harness: {error}", error=shortened(signature))
         case Failed(stage=stage, signature=signature):
-            return message("failed in {stage}: {error}", stage=stage_words(stage), error=shortened(signature))
+            most = _MOST_INSTRUCTION if read_signature(signature).says_what_to_do else _MOST_ERROR
+            return message("failed in {stage}: {error}", stage=stage_words(stage), error=shortened(signature, most))
         case OutOfMemory(phase=phase):
             return message("out of memory in {phase}", phase=stage_words(phase)) if phase else message("out of memory")
         case TimedOut(stage=stage, limit_s=limit_s, working=True):

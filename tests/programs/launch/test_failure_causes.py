@@ -133,6 +133,35 @@ def test_code_of_its_own_that_this_python_cannot_read_is_no_releases(folder: Pat
     )
 
 
+DOWNLOADS = """
+import os
+from urllib.request import urlopen
+def load():
+    path, url = "data/play.txt", "https://data.example.com/a/play.txt"
+    if not os.path.exists(path):
+        urlopen(url)
+    return open(path).read()
+load()
+"""
+
+
+@pytest.mark.usefixtures("surroundings")
+def test_the_file_of_a_download_is_named_and_made_up(folder: Path) -> None:
+    (folder / "train.py").write_text(DOWNLOADS)
+    assert ran(folder, "sim", 1, "python train.py").signature == (
+        "CannotRun: train.py:7: there is no data/play.txt where the program is launched: give --synthetic-data for made-up "
+        "rows, or put it there"
+    )
+    (folder / "train.py").write_text(DOWNLOADS.replace('"data/play.txt"', '"data/of_a_play"'))
+    assert ran(folder, "sim", 1, "python train.py").signature == (
+        "CannotRun: train.py:7: downloads https://data.example.com/a/play.txt, and a run has no network: put it where it "
+        "looks first"
+    )
+    (folder / "train.py").write_text(DOWNLOADS + "print(len(load()), 'characters')\n")
+    record = ran(folder, "sim", 1, "python train.py", synthetic_data=True)
+    assert "train.py ended without an optimizer step" in str(record.signature)
+
+
 @pytest.mark.usefixtures("surroundings")
 def test_a_module_of_the_project_is_not_taken_for_a_package_of_its_name(folder: Path) -> None:
     (folder / ".git").mkdir()

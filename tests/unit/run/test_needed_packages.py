@@ -266,3 +266,24 @@ def test_a_module_that_the_stack_has_is_not_that_of_a_package_with_its_name(tmp_
     (tmp_path / "train.py").write_text("import yaml\n")
     assert [*needs(tmp_path).packages] == []
     check_imports(launch_line.parse("torchrun train.py"), tmp_path, LOCKED)
+
+
+@pytest.mark.parametrize("place", [".", "src"])
+def test_a_script_of_a_librarys_examples_imports_the_library_of_its_repository(tmp_path: Path, place: str) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "pyproject.toml").write_text("[project]\nname = 'sentence-transformers'\ndependencies = ['trl>=0.9']\n")
+    package = tmp_path / place / "sentence_transformers"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("import trl\n")
+    examples = tmp_path / "examples" / "nli"
+    examples.mkdir(parents=True)
+    (examples / "train.py").write_text("import sentence_transformers\nimport datasets\n")
+    found = needs(examples)
+    assert found.itself == ("sentence_transformers", "sentence-transformers", "../.." if place == "." else "../../src")
+    assert [*found.packages] == ["datasets", "trl"]
+    assert needs(examples, "PYTHONPATH=../..:../../src python train.py").itself is None
+    (package / "kernel.cu").touch()
+    assert needs(examples).itself is None
+    (examples / "train.py").write_text("import datasets\n")
+    (package / "kernel.cu").unlink()
+    assert needs(examples).itself is None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dsregress.model import OutOfMemory, Stack, stack_label
+from dsregress.model import Failed, OutOfMemory, Stack, stack_label
 from dsregress.wording.names import common_additions, common_text, outcome_text, stack_names
 
 
@@ -47,6 +47,12 @@ def test_no_stacks_have_nothing_in_common() -> None:
 def test_memory_that_ended_a_run_in_a_phase_that_is_not_known_names_none() -> None:
     assert outcome_text(OutOfMemory(phase="backward")) == "out of memory in backward"
     assert outcome_text(OutOfMemory(phase="", detail="Ray killed it")) == "out of memory"
+
+
+def test_a_line_that_says_what_to_do_is_not_cut_off() -> None:
+    said = f"{'x' * 200}: give --with trl"
+    assert outcome_text(Failed("import", f"CannotRun: {said}")) == f"failed in import: CannotRun: {said}"
+    assert outcome_text(Failed("import", f"ValueError: {said}")).endswith("x...")
 
 
 def test_a_stack_that_is_alone_is_named_with_the_package_that_was_to_be_compared() -> None:

@@ -95,6 +95,14 @@ def absent_file(error: BaseException, arguments: Sequence[str], source: str, run
     return None
 
 
+def undownloaded_file(path: str, error: BaseException, run: Path) -> AbsentFile:
+    """Return the file of a program's own in which it would keep what it cannot download."""
+    whole = os.path.abspath(os.path.expanduser(path))
+    form = synthetic_files.format_of(whole, error, run)
+    advice = "put it there" if form is None else f"{_MAKE_UP}, or put it there"
+    return AbsentFile(whole, _line_about(place_of(error), path, whole, advice, ()), form)
+
+
 def _line_about(place: str, path: str, whole: str, advice: str, arguments: Sequence[str]) -> str:
     """Return the line about a missing path, with as many of the others as it has room for."""
     others = _others_of_the_line(arguments, whole)

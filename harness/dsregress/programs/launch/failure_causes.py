@@ -22,6 +22,7 @@ from dsregress.programs.launch import (
     hub_downloads,
     launchers,
     missing_imports,
+    own_downloads,
     project_packages,
     unset_variables,
 )
@@ -125,8 +126,10 @@ def caught_refusal() -> CannotRun | None:
 def _of_an_absent_file(error: Exception, program: LaunchedProgram) -> Exception | None:
     """Explain a missing file. Note one that can be made up, so that the cell is retried with it."""
     absent = absent_files.absent_file(error, program.line.arguments, program.source, program.run_folder)
-    if absent is None:
-        return None
+    return _told(absent, program) if absent is not None else None
+
+
+def _told(absent: absent_files.AbsentFile, program: LaunchedProgram) -> CannotRun:
     if absent.form and program.made_up.is_wanted:
         synthetic_files.note_file(program.run_folder, absent.path, absent.form)
     return CannotRun(absent.line)
@@ -197,7 +200,16 @@ def _of_the_network(error: Exception, program: LaunchedProgram) -> Exception | N
     refused = behind(error, NoNetworkError)
     if refused is None:
         return None
-    return CannotRun(hub_downloads.absent_from_hub(error) or str(refused))
+    if of_hub := hub_downloads.absent_from_hub(error):
+        return CannotRun(of_hub)
+    address = own_downloads.refused_address(error, refused.host)
+    if path := own_downloads.path_of_download(error, address):
+        return _told(absent_files.undownloaded_file(path, error, program.run_folder), program)
+    if address:
+        return CannotRun(
+            f"{place_of(error)}: downloads {address}, and a run has no network: put it where it looks first"
+        )
+    return CannotRun(str(refused))
 
 
 def _of_a_missing_package(error: Exception, program: LaunchedProgram) -> Exception | None:

@@ -29,6 +29,7 @@ class NoNetworkError(socket.gaierror, ConnectionError):
     refuses = machine.NETWORK
 
     def __init__(self, host: str) -> None:
+        self.host = host
         super().__init__(
             f"{program_place()}: no connection to {host}: a run has no network, so put its files where it looks first"
         )
