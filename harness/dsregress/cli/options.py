@@ -311,7 +311,7 @@ def release_options(command: _Command, *further: _AddOption) -> _Command:
 
     others = _with_option(
         "Like the options below, for any package of the index. trl=0.24.0 adds that release to all stacks, trl the newest "
-        "one that goes with the baseline; trl=0.23.0,0.24.0 compares the two. Repeatable."
+        "one that goes with all; trl=0.23.0,0.24.0 compares the two. Repeatable."
     )
     own = (_baseline_option, _stack_option, others, _axis_options("SPEC", releases))
     return grouped("stacks", _stack_options, *own, *further)(command)

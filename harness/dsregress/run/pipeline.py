@@ -30,6 +30,7 @@ from dsregress.run import (
     cell_matrix,
     checkout_stacks,
     cpu_torch,
+    day_partners,
     explaining,
     interpreters,
     needed_packages,
@@ -234,14 +235,15 @@ def with_newest(settings: Settings, choice: Choice, installer: Installer) -> Cho
     added = [package for package in choice.versions if package not in given]
     if not added:
         return choice
-    base = _built(settings, msgspec.structs.replace(choice, versions=given), installer).baseline
+    planned = _built(settings, msgspec.structs.replace(choice, versions=given), installer)
+    base = planned.baseline
     for package in added:
         own = base.versions.get(stack_plans.spelled_package(package, base.versions))
         if own is not None:
             hint = f"give the versions to compare: --with {package}=SPEC"
             raise UsageError(f"{package} is already in the stacks, as {own}", where="--with", hint=hint)
     limits = dict.fromkeys(added, stack_plans.NEWEST_THAT_FITS)
-    found = stack_locks.newest_beside(base, limits, settings, installer)
+    found = stack_locks.newest_beside_all(planned.stacks, limits, settings, installer)
     if isinstance(found, NotInstalled):
         raise no_release_fits(added, found.signature)
     return msgspec.structs.replace(choice, versions={**given, **found})
@@ -296,7 +298,8 @@ def _built(settings: Settings, choice: Choice, installer: Installer) -> stack_pl
         published=installer.published,
         locked=functools.partial(locking.locked_releases, stack_locks.locks_folder(settings)),
     )
-    return cpu_torch.with_torch_for_here(planned, choice.versions, settings, installer)
+    planned = cpu_torch.with_torch_for_here(planned, choice.versions, settings, installer)
+    return day_partners.with_running_partners(planned, choice.versions, settings)
 
 
 def compare_results(results: Iterable[Result], baseline: str, settings: Settings, store: Store) -> compare.Comparison:

@@ -35,6 +35,7 @@ from dsregress.system.files import write_atomically
 from dsregress.system.obstacles import obstacle_error
 from dsregress.system.scratch_folders import scratch_folder
 from dsregress.versions import undeclared
+from dsregress.versions.releases import parsed_version
 
 _LOG = logging.getLogger(__package__)
 
@@ -54,6 +55,9 @@ TORCH_TOOLS = ("setuptools<81", "wheel", "ninja", "numpy", "packaging")
 
 #: Packages that only some DeepSpeed releases require. All stacks get all of them, so that they differ in DeepSpeed alone.
 SOMETIMES_REQUIRED = ("einops", "hjson", "msgpack", "nvidia-ml-py", "psutil", "py-cpuinfo", "pydantic", "tqdm")
+
+#: How often a newer release than was found is asked for.
+_MOST_NEWER = 4
 
 #: Packages without wheels, whose build needs torch and a compiler for GPUs. A program runs without them, or by stand-ins.
 _BUILT_FOR_A_GPU = {"flash-attn", "causal-conv1d", "mamba-ssm", "grouped-gemm"}
@@ -158,14 +162,40 @@ def newest_that_fit(
     if pins is None:
         # Without the base's pins: to keep those, an old release would be chosen that limits nothing. For the stack's own
         # Python: the lock that is made with what is found begins with an older one where that has it, too.
-        resolved = resolve(requirements, base="", compile=compile, python=stack.python, overrides=overrides, older=())
+        def within(limits: Mapping[str, str]) -> tuple[str, ...] | NotInstalled:
+            asked = [*wanted(stack, tools), *(f"{name}{limit}" for name, limit in limits.items())]
+            return resolve(sorted(asked), base="", compile=compile, python=stack.python, overrides=overrides, older=())
+
+        resolved = within(limits)
         if isinstance(resolved, NotInstalled):
             return resolved
-        pins = resolved
+        pins = _with_newer(resolved, stack, limits, within)
         with contextlib.suppress(OSError):  # it is found again
             write_lock(kept, requirements, pins)
     versions = _effective(_locked(stack, pins))
     return {package: versions[canonicalize_name(package)] for package in limits}
+
+
+def _with_newer(
+    pins: tuple[str, ...],
+    stack: Stack,
+    limits: Mapping[str, str],
+    within: Callable[[Mapping[str, str]], tuple[str, ...] | NotInstalled],
+) -> tuple[str, ...]:
+    """Return the pins with newer releases of the added packages, if any go with the stack ``within`` their limits. A
+    resolver that decides on a package before it knows the bounds of those that require it takes an old one without bounds:
+    datasets 2.14.4 beside an fsspec that all later ones exclude."""
+    for name in limits:
+        for _ in range(_MOST_NEWER):
+            found = parsed_version(_effective(_locked(stack, pins))[canonicalize_name(name)])
+            if found is None or found.local or "=" in limits[name].replace(">=", ""):
+                break  # its newest is named
+            raised = {**limits, name: f"{limits[name]}{',' if limits[name] else ''}>{found}"}
+            resolved = within(raised)
+            if isinstance(resolved, NotInstalled):
+                break
+            pins, limits = resolved, raised
+    return pins
 
 
 def _held_pins(stack: Stack, tools: Sequence[str], *, cache: Path, compile: Compile, as_of: str) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ baseline is a version of it.
   baseline too, so that the stacks still differ in their axes alone: an old program needs several such. So has the
   primary package itself (``--deepspeed 0.18.9 --torch 2.6.0,2.7.0``): the configured baseline was not requested.
 - So has a package that the configured stack lacks (``--with trl=0.24.0``). Without a version (``--with trl``) it is the
-  newest that goes with the baseline. Of several of its versions (``--with trl=0.23.0,0.24.0``) it is an axis itself.
+  newest that goes with all of them. Of several of its versions (``--with trl=0.23.0,0.24.0``) it is an axis itself.
 - A configured package that is not named gives way where it does not run with an old release that is: see
   `dsregress.versions.partners`.
 - A named stack (``--stack NAME``) replaces the configured versions; its primary package is compared with the baseline

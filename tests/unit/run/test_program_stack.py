@@ -47,6 +47,8 @@ class Index:
         for one in map(Requirement, source.read_text().splitlines()):
             exact = [each.version for each in one.specifier if each.operator in ("==", "===")]
             inside = exact or [*one.specifier.filter(INDEX.get(one.name, ["1.0"]))] or [""]
+            if inside == [""] and any(each.operator == ">" for each in one.specifier):
+                return Failed("install", f"no solution: there is no {one}")
             if one.name == "of-old-torch" and overrides is None:
                 return Failed("install", "no solution: of-old-torch depends on torch<2.10")
             if one.name == "ours-alone" or (one.name in ("trl", "datasets") and inside[-1] not in INDEX[one.name]):
@@ -54,7 +56,9 @@ class Index:
             if one.name == "torchvision" and inside[-1] != "0.28.0":  # the one that goes with the stack's torch
                 return Failed("install", f"no solution: {one}")
             if one.name == "wandb" and "protobuf==3.20.3" in source.read_text():
-                inside = ["0.16.0"]
+                inside = [*one.specifier.filter(["0.16.0"])]
+                if not inside:
+                    return Failed("install", f"no solution: {one} needs protobuf>3.20.3")
             pins.append(f"{one.name}=={inside[-1] or '1.0'}")
             pins += ["deepspeed==0.16.4"] if one.name == "on-deepspeed" else []
             pins += [f"of-{extra}==1.0" for extra in one.extras]

@@ -171,12 +171,15 @@ def test_a_build_of_torch_is_taken_last_and_its_name_stays_out_of_the_lock() -> 
     assert resolver.asked[2][0] == "torch==2.13.0\n"
 
 
+NO_NEWER = [Failed("install", "no solution: only its-helper<=2.2 is available")] * 2
+
+
 def newest_helper(resolver: Resolver, cache: Path, limit: str = "") -> dict[str, str] | NotInstalled:
     return locking.newest_that_fit(MINE, {"Its_Helper": limit}, cache=cache, compile=resolver, tools=())
 
 
 def test_the_newest_release_that_goes_with_a_stack_is_found_under_the_name_that_was_given(tmp_path: Path) -> None:
-    resolver = Resolver(["mine==1.0\nits-helper==2.1 ; python_version >= '3.10'\n"])
+    resolver = Resolver(["mine==1.0\nits-helper==2.1 ; python_version >= '3.10'\n", *NO_NEWER])
     assert newest_helper(resolver, tmp_path) == {"Its_Helper": "2.1"}
     requirements, preferences, _ = resolver.asked[0]
     assert (requirements.split(), preferences) == (["Its_Helper", "mine==1.0"], "")
@@ -184,11 +187,18 @@ def test_the_newest_release_that_goes_with_a_stack_is_found_under_the_name_that_
     assert newest_helper(Resolver([no] * 2), tmp_path, "<1") == no
 
 
+def test_an_old_release_that_bounds_nothing_gives_way_to_the_newest_that_goes(tmp_path: Path) -> None:
+    """As datasets 2.14.4, which a resolver takes beside an fsspec that all later ones exclude."""
+    resolver = Resolver(["mine==1.0\nits-helper==0.3\n", "mine==1.0\nits-helper==2.2\n", *NO_NEWER])
+    assert newest_helper(resolver, tmp_path, "<3") == {"Its_Helper": "2.2"}
+    assert resolver.asked[1][0].split() == ["Its_Helper<3,>0.3", "mine==1.0"]
+
+
 def test_a_stack_may_be_held_whatever_the_newest_require_of_it(tmp_path: Path) -> None:
-    resolver = Resolver(["mine==1.0\nits-own==3.0\n", "mine==1.0\nits-helper==2.1\n"])
+    resolver = Resolver(["mine==1.0\nits-own==3.0\n", "mine==1.0\nits-helper==2.1\n", *NO_NEWER])
     found = locking.newest_that_fit(MINE, {"its-helper": ""}, cache=tmp_path, compile=resolver, tools=(), held=True)
     assert found == {"its-helper": "2.1"}
-    assert resolver.overridden == ["", "its-own==3.0\nmine==1.0\n"]
+    assert resolver.overridden[:2] == ["", "its-own==3.0\nmine==1.0\n"]
 
 
 EXCLUDE = """error: No solution found when resolving dependencies for split (markers: python_full_version >= '3.11')
@@ -207,15 +217,15 @@ def test_requirements_that_exclude_each_other_whatever_the_python_are_resolved_o
 
 
 def test_what_was_the_newest_today_is_neither_resolved_nor_looked_up_again(tmp_path: Path) -> None:
-    newest_helper(Resolver(["mine==1.0\nits-helper==2.1\n"]), tmp_path)
+    newest_helper(Resolver(["mine==1.0\nits-helper==2.1\n", *NO_NEWER]), tmp_path)
     assert newest_helper(Resolver([]), tmp_path) == {"Its_Helper": "2.1"}
     assert locking.locked_releases(tmp_path, "its-helper") == ("2.1",)
 
 
 def test_what_was_the_newest_yesterday_is_resolved_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    newest_helper(Resolver(["mine==1.0\nits-helper==2.1\n"]), tmp_path)
+    newest_helper(Resolver(["mine==1.0\nits-helper==2.1\n", *NO_NEWER]), tmp_path)
     monkeypatch.setattr(clock, "now", lambda: datetime(2100, 1, 1, tzinfo=timezone.utc))
-    assert newest_helper(Resolver(["mine==1.0\nits-helper==2.2\n"]), tmp_path) == {"Its_Helper": "2.2"}
+    assert newest_helper(Resolver(["mine==1.0\nits-helper==2.2\n", *NO_NEWER]), tmp_path) == {"Its_Helper": "2.2"}
 
 
 def test_a_stack_without_a_solution_is_a_failure_of_that_stack(tmp_path: Path) -> None:

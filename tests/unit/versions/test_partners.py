@@ -6,7 +6,7 @@ import pytest
 
 from dsregress.cli.measured_changes import stack_of_list
 from dsregress.model import Stack
-from dsregress.versions.partners import fitting_partners, read_partners
+from dsregress.versions.partners import fitting_partners, nearest_partners, read_partners
 
 
 def test_a_list_without_peft_gets_one_that_runs_with_its_releases() -> None:
@@ -50,6 +50,16 @@ def test_an_accelerate_that_refuses_what_an_old_trainer_passes_gives_way(
 ) -> None:
     found = fitting_partners({"accelerate"}, [{"transformers": transformers, "accelerate": "1.15.0"}])
     assert found == ({"accelerate": "0.34.2"} if is_newest_too_new else {})
+
+
+def test_the_nearest_release_that_runs_is_taken_where_it_is_to_be_the_nearest() -> None:
+    stack = {"torch": "2.13.0", "transformers": "4.31.0", "accelerate": "0.22.0", "deepspeed": "0.10.1"}
+    assert nearest_partners(stack, [stack]) == {"deepspeed": "0.14.4"}
+    assert nearest_partners(stack, [{**stack, "torch": "2.1.0"}]) == {}
+
+
+def test_torch_never_gives_way_by_itself() -> None:
+    assert fitting_partners({"torch"}, [{"torch": "2.13.0", "deepspeed": "0.14.2"}]) == {}
 
 
 def test_a_package_without_a_release_that_runs_in_all_stacks_stays() -> None:
