@@ -167,7 +167,7 @@ def fitting_family(config: dict[str, Any]) -> TokenizerFamily:
     }
     special = {index: f"<{role}>" for role, index in named.items()}  # roles that share an id share a token
     special = special or {rows - 1: "<eos>"}
-    return TokenizerFamily(
+    family = TokenizerFamily(
         tokens=rows,
         special=special,
         bos=special.get(named.get("bos", -1), ""),
@@ -175,6 +175,7 @@ def fitting_family(config: dict[str, Any]) -> TokenizerFamily:
         pad=special.get(named.get("pad", -1), ""),
         chat_template=chat_template("plain-chat"),
     )
+    return padding_family(family)  # whether its own pads is not known, and programs that need no padding ignore it
 
 
 def padding_family(family: TokenizerFamily) -> TokenizerFamily:

@@ -313,7 +313,7 @@ def test_what_is_no_configuration_is_one_line(tmp_path: Path, content: str | Non
 
 def test_a_configuration_without_a_tokenizer_gets_one_with_its_ids() -> None:
     made = make.fitting_family({"model_type": "nobodys", "vocab_size": 999, "eos_token_id": [7, 8], "bos_token_id": 7})
-    assert (made.tokens, made.special, made.eos) == (999, {7: made.eos}, made.bos)
+    assert (made.tokens, made.special, made.eos, made.pad) == (999, {7: made.eos}, made.bos, made.eos)
     known = make.fitting_family({"model_type": "qwen2", "vocab_size": 151936, "eos_token_id": 151643})
     assert known.eos == "<|endoftext|>"
 
