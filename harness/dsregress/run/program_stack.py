@@ -7,6 +7,7 @@ A program that uses no DeepSpeed is measured with one release of it, as the othe
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -45,6 +46,9 @@ _PARTNERS: Sequence[tuple[str, Mapping[str, str]]] = json.loads(
 
 #: Packages whose releases go with one torch each.
 _OF_ONE_TORCH = ("torchaudio", "torchdata", "torchtext", "torchvision", "xformers")
+
+#: What a resolver says of a package that excludes the stack's torch.
+_OF_TORCH = re.compile(r"(?<![\w-])torch[=<>!~]")
 
 #: A spec of one release names none of these.
 _SEVERAL = frozenset(",*<>!~")
@@ -240,6 +244,8 @@ class _Wanted:
                 return ""
             inside = _inside(specifier, known)
         oldest = next((one for one in known if not _is_too_old(name, one, device)), current)
+        if not inside and declared.pin:  # a commit before a release: 4.40.0.dev0
+            inside = [one for one in known if one == Version(declared.pin).base_version]
         if not inside and declared.pin and _is_too_old(name, declared.pin, device):
             inside = [declared.pin]
         if not inside:
@@ -273,6 +279,8 @@ class _Wanted:
         self.of_commits |= releases_of_commits(free, self._installer)
         limits |= {name: f"<={self.of_commits[name].release}" for name in free if name in self.of_commits}
         found = self._newest(base, limits)
+        if isinstance(found, Failed) and _OF_TORCH.search(found.signature):  # an older release excludes no newer torch
+            found = self._taken_all_the_same(base, limits, found)
         if isinstance(found, NotInstalled):  # the project's limits do not go together with the stack's
             pinned = {name: _without_build(one.pin) for name, one in wanted.items() if one is not None and one.pin}
             pinned = {
@@ -292,11 +300,7 @@ class _Wanted:
             if absent:
                 self.notes.append(f"leaves out {', '.join(absent)}, which no index has")
         if isinstance(found, Failed):  # one of them excludes a release of the stack: torch, for which it was built
-            excluded, found = found, self._newest(base, there, held=True)
-            if not isinstance(found, NotInstalled):
-                self.notes.append(
-                    f"none goes with the stack by what it requires, and is taken all the same: {_why(excluded)}"
-                )
+            found = self._taken_all_the_same(base, there, found)
         if isinstance(found, NotInstalled):
             hint = "give the releases that go together: --with PACKAGE=VERSION"
             raise UsageError(
@@ -336,6 +340,17 @@ class _Wanted:
 
     def _newest(self, base: Stack, limits: Mapping[str, str], *, held: bool = False) -> dict[str, str] | NotInstalled:
         return newest_beside(base, limits, self._settings, self._installer, held=held) if limits else {}
+
+    def _taken_all_the_same(
+        self, base: Stack, limits: Mapping[str, str], excluded: Failed
+    ) -> dict[str, str] | NotInstalled:
+        """Return the newest releases within their limits, whatever of the stack they exclude."""
+        found = self._newest(base, limits, held=True)
+        if not isinstance(found, NotInstalled):
+            self.notes.append(
+                f"none goes with the stack by what it requires, and is taken all the same: {_why(excluded)}"
+            )
+        return found
 
     def _is_published(self, name: str) -> bool:
         try:

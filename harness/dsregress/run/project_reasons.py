@@ -12,6 +12,12 @@ from dsregress.run.program_remedies import NAMED_MODULES, Attempt
 
 _OF_NO_KNOWN_PACKAGE = "--with PACKAGE"
 
+#: The package that is compared unless another one is named: beside a release of it, others are pins.
+_VARIED = "deepspeed"
+
+#: The stage of a failure that says nothing of a release.
+_OF_WHAT_IS_LACKED = "import"
+
 
 def with_project_reason(outcome: Outcome, attempt: Attempt, stack: Stack) -> Outcome:
     """Return the outcome of an attempt that has no remedy, with the reason that its project's files give; unchanged if they
@@ -21,7 +27,7 @@ def with_project_reason(outcome: Outcome, attempt: Attempt, stack: Stack) -> Out
     reason = next((one for one in (*_of_a_repository(outcome, attempt), *_of_an_old_pin(outcome, attempt, stack))), "")
     if not reason:
         return outcome
-    return Failed(outcome.stage, f"CannotRun: {reason}", f"{outcome.signature}\n{outcome.detail}".strip())
+    return Failed(_OF_WHAT_IS_LACKED, f"CannotRun: {reason}", f"{outcome.signature}\n{outcome.detail}".strip())
 
 
 def _of_a_repository(outcome: Failed, attempt: Attempt) -> Iterator[str]:
@@ -49,8 +55,11 @@ def _of_an_old_pin(outcome: Failed, attempt: Attempt, stack: Stack) -> Iterator[
     if signature.error not in OF_A_CALL and (signature.is_of_program or signature.package not in old):
         return
     for name in old[:1]:
-        version = stack.versions.get(name, "")
+        wanted = attempt.too_old[name]
+        named = f"{_VARIED} {stack.versions[_VARIED]}" if _VARIED in stack.versions else ""
+        pin = wanted.partition("==")[2].partition(" ")[0]
+        hint = f": to try that one all the same, give --{named} --{name} {pin}" if named and pin else ""
         yield (
-            f"its project requires {attempt.too_old[name]}, which is too old to be measured, and fails with {name} "
-            f"{version} ({signature.message[:100]}): --{name} takes another release"
+            f"its project requires {wanted}, which is too old to be measured, and fails with {name} "
+            f"{stack.versions.get(name, '')} ({signature.message[:90]}){hint}"
         )

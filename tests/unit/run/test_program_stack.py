@@ -35,7 +35,7 @@ INDEX = {
     "protobuf": ["3.20.3", "7.0.0"],
     "wandb": ["0.16.0", "0.31.0"],
     "on-deepspeed": ["1.0"],
-    "of-old-torch": ["0.2"],
+    "of-old-torch": ["0.1", "0.2"],
 }
 
 
@@ -354,6 +354,11 @@ def test_a_torch_without_a_build_for_the_cpu_is_not_taken(folder: Path, monkeypa
     assert completed(folder).choice.versions["torch"] == "2.9.0"
 
 
+def test_a_pin_of_a_commit_before_a_release_takes_the_release(folder: Path) -> None:
+    requires(folder, "transformers==4.40.0.dev0")
+    assert completed(folder).choice.versions["transformers"] == "4.40.0"
+
+
 def test_a_pin_that_is_too_old_gives_way_to_the_nearest(folder: Path) -> None:
     requires(folder, "torch==2.0.1", "transformers==4.2.1", "accelerate>=99")
     found = completed(folder)
@@ -516,14 +521,17 @@ def test_a_package_of_its_own_that_its_readme_installs_is_imported(folder: Path,
     assert found.choice.left_out == ("peft",)
 
 
-def test_a_package_that_excludes_the_torch_of_the_stack_is_taken_all_the_same(folder: Path) -> None:
+@pytest.mark.parametrize(("said", "taken"), [("of-old-torch", "0.2"), ("of-old-torch>=0.1,<0.2", "0.1")])
+def test_a_package_that_excludes_the_torch_of_the_stack_is_taken_all_the_same_within_its_limits(
+    folder: Path, said: str, taken: str
+) -> None:
     (folder / "train.py").write_text("import deepspeed\nimport of_old_torch\n")
-    requires(folder, "of-old-torch")
+    requires(folder, said)
     found = completed(folder)
-    assert found.choice.versions["of-old-torch"] == "0.2"
+    assert found.choice.versions["of-old-torch"] == taken
     assert found.notes == (
         "none goes with the stack by what it requires, and is taken all the same: of-old-torch depends on torch<2.10",
-        "adds of-old-torch 0.2; --with PACKAGE=VERSION takes another release",
+        f"adds of-old-torch {taken}; --with PACKAGE=VERSION takes another release",
     )
 
 

@@ -53,7 +53,8 @@ def test_a_pin_that_is_too_old_is_the_reason_of_what_fails_with_another_release(
         "CannotRun: its project requires transformers==4.31.0 (requirements.txt), which is too old to be measured, and "
         f"fails with transformers 4.35.2 ({signature[:20]}"
     )
-    assert found.detail == signature
+    assert found.signature.endswith(": to try that one all the same, give --deepspeed 0.16.8 --transformers 4.31.0")
+    assert (found.stage, found.detail) == ("import", signature)
 
 
 @pytest.mark.parametrize(
