@@ -31,6 +31,7 @@ from vgpu.device import (
     optimizers,
     process_groups,
     readings,
+    ring_attention,
     sync_batch_norm,
 )
 from vgpu.device.books import Books
@@ -66,6 +67,7 @@ def attached(
             stack.enter_context(streams.followed(meter.ledger))
             stack.enter_context(deepspeed_release.on_cpu())
             stack.enter_context(fsdp.on_cpu())
+            stack.enter_context(ring_attention.on_cpu())
         stack.enter_context(nvml.answered(card, books, ordinals))
         stack.enter_context(compilers.eager(books.note))
         stack.enter_context(process_groups.joined_groups(target, rank, world_size))

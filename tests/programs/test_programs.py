@@ -325,6 +325,14 @@ def test_a_variable_that_a_package_asks_for_is_named(folder: Path, said: str) ->
     )
 
 
+def test_a_variable_that_would_only_tell_more_is_not_asked_for(folder: Path) -> None:
+    said = (
+        "A parameter was not used. In addition, you can set the environment variable KEY_OF_OURS to INFO to print more."
+    )
+    (folder / "train.py").write_text(f"raise RuntimeError({said!r})\n")
+    assert "KEY_OF_OURS=VALUE" not in ran(folder, "sim", 1, "python train.py").signature
+
+
 def test_all_variables_that_the_rest_of_the_file_reads_are_named_at_once(folder: Path) -> None:
     (folder / "train.py").write_text(
         "import os\nif len(os.environ) < 1: os.environ['EARLIER']\nos.environ['WRITTEN'] = os.environ['PATH']\n"

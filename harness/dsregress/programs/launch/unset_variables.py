@@ -11,6 +11,9 @@ import traceback
 from dsregress.programs.world.resource_errors import innermost_place, place_of
 from vgpu.error_chain import behind_one_another
 
+#: Before it in a sentence: it is advice, as torch's to set TORCH_DISTRIBUTED_DEBUG for more information.
+_NOT_NEEDED = re.compile(r"\b(?:can|may|might|could|consider)\b[^.\n]*$")
+
 #: ``either pass an `api_key` or set the `OPENAI_API_KEY` environment variable``
 _ASKED_FOR = re.compile(
     r"\b[Ss]et(?:ting)?\s+(?:(?:the|an?|environment|variable)\s+)*[`'\"$]*([A-Z][A-Z0-9]*_[A-Z0-9_]+)\b"
@@ -34,8 +37,9 @@ def what_to_set(error: Exception) -> str | None:
 def _asked_for(error: Exception) -> str | None:
     for one in behind_one_another(error):
         text = str(one)
-        name = found[1] if "environment variable" in text and (found := _ASKED_FOR.search(text)) is not None else ""
-        if name and name not in os.environ:
+        found = _ASKED_FOR.search(text) if "environment variable" in text else None
+        if found is not None and found[1] not in os.environ and not _NOT_NEEDED.search(text[: found.start()]):
+            name = found[1]
             return f"{place_of(error)} needs the variable {name}, which is not set: write {name}=VALUE before the line"
     return None
 

@@ -4,6 +4,7 @@ return, the mean of the ranks' gradients, their norm, clipping, and the optimize
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -13,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from dsregress.probe.border.faults import signature_of
 from dsregress.probe.oracles.mixed_precision import MixedPrecision
-from dsregress.programs.truth import counts_of_parts, divided_layers, plain_model
+from dsregress.programs.truth import counts_of_parts, divided_layers, divided_sequences, plain_model
 from dsregress.programs.truth.plain_settings import NoTruth
 from dsregress.programs.watch import kept_calls
 from dsregress.programs.watch.kept_calls import KeptCall
@@ -180,14 +181,15 @@ class PlainSteps:
         )
         made, change = PlainStep(), 0.0
         made.modules = [[] for _ in step.ranks]
-        for group in self._groups:
-            for number, call in enumerate(step.ranks[min(group)].calls):
-                watch = self._watches(step, group, number, locates=seed is None) if watches else {}
-                changed = self._call(call, list(watch.values()))
-                for rank, watched in watch.items():
+        for team in divided_sequences.teams(step.ranks, self._groups):
+            for number in range(len(step.first.calls)):
+                calls = [step.ranks[min(group)].calls[number] for group in team]
+                seen = [self._watches(step, group, number, locates=seed is None) if watches else {} for group in team]
+                repeats = [functools.partial(self._call, call, list(one.values())) for call, one in zip(calls, seen)]
+                changes = divided_sequences.repeated(repeats, calls, lambda: mixed.accumulate(1 / len(self._groups)))
+                for rank, watched in (of_rank for one in seen for of_rank in one.items()):
                     made.modules[rank].append(watched.values)
-                change += changed if min(group) == 0 else 0.0
-                mixed.accumulate(1 / len(self._groups))
+                change += sum(changed for group, changed in zip(team, changes) if min(group) == 0)
         if step.first.losses:
             made.loss = (sum(step.first.losses) + change) / len(step.first.losses)
         made.gradients = dict(zip(mixed.parameters, mixed.gradients()))
@@ -206,6 +208,7 @@ class PlainSteps:
             try:
                 divided_layers.check_same_data(step.ranks, self._groups)
                 divided_layers.check_same_weights(step.ranks)
+                divided_sequences.check_parts(step.ranks, self._groups)
             except NoTruth as error:
                 self.apart = str(error)
                 break

@@ -13,7 +13,7 @@ import torch
 from dsregress.probe.border.wire import NO_MODULE
 from dsregress.programs.truth import first_module
 from dsregress.programs.watch import stepper_facts
-from dsregress.programs.watch.module_calls import ModuleCalls
+from dsregress.programs.watch.module_calls import ModuleCalls, when_left
 from dsregress.programs.watch.module_values import ModuleValues, ModuleWatch
 from vgpu.whole_files import write_whole
 
@@ -60,12 +60,11 @@ class RepeatedModules(ModuleCalls):
         self._calls.append(RepeatedCall(self._step, self._micro_batch, watch.values))
         watch.begin()
 
-        def left(*_: object) -> None:
-            always.remove()
+        def left() -> None:
             watch.end()
             self._is_inside = False
 
-        always = module.register_forward_hook(left, always_call=True)
+        when_left(module, left)
 
 
 def _file(folder: Path, rank: int) -> Path:

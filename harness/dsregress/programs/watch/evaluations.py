@@ -13,7 +13,7 @@ import torch
 from torch.nn.modules import dropout
 from torch.overrides import TorchFunctionMode
 
-from dsregress.programs.watch.module_calls import ModuleCalls
+from dsregress.programs.watch.module_calls import ModuleCalls, when_left
 from dsregress.programs.watch.weight_pieces import clean_name, unwrapped
 
 #: Calls in which functions are looked at: each goes through Python then.
@@ -53,12 +53,11 @@ class Evaluations(ModuleCalls):
     def _look_at_functions(self, module: torch.nn.Module) -> None:
         drops = _Drops(module)
 
-        def returned(*_: object) -> None:
-            hook.remove()
+        def looked_at() -> None:
             drops.__exit__(None, None, None)
             self.dropping = self.dropping or drops.names
 
-        hook = module.register_forward_hook(returned, always_call=True)
+        when_left(module, looked_at)
         drops.__enter__()
 
 

@@ -21,6 +21,7 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from dsregress.probe.border.wire import FedBatch, FedRow
+from dsregress.programs.watch.module_calls import when_left
 
 #: Micro-batches, and rows and drawn indices of each, that are kept.
 _MOST_BATCHES, _MOST_ROWS, _MOST_INDICES = 64, 8, 256
@@ -60,8 +61,7 @@ class FedBatches:
         if len(self._batches) >= _MOST_BATCHES or isinstance(model, torch.jit.ScriptModule):
             return
 
-        def called(module: object, args: Sequence[object], kwargs: Mapping[str, object], out: object) -> None:
-            hook.remove()
+        def called(args: Sequence[object], kwargs: Mapping[str, object], out: object) -> None:
             with _disable_current_modes():
                 if (batch := _batch(step, args, kwargs, contents=self._contents)) is not None:
                     drawn, self._drawn = self._drawn, []
@@ -70,7 +70,7 @@ class FedBatches:
                 if self._contents and _are_shifted(dict(_named_tensors(args, kwargs))):
                     self.shifting += _shifting_models(model)
 
-        hook = model.register_forward_hook(called, with_kwargs=True)
+        when_left(model, returned=called)
 
 
 #: Supervised tokens of a batch whose labels say for certain whether they are shifted.

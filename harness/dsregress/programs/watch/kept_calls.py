@@ -18,6 +18,7 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from dsregress.programs.watch.module_values import ModuleValues
+from dsregress.programs.watch.sequence_parts import SequencePart
 from dsregress.programs.watch.weight_pieces import local_part, unwrapped
 from dsregress.programs.world import random_state
 from vgpu import autocast_state
@@ -45,6 +46,7 @@ class KeptCall:
     buffers: list[torch.Tensor] = field(default_factory=list)
     modules: ModuleValues = field(default_factory=ModuleValues)
     micro_batch: int = 1  #: the backward that follows, of those of the step
+    sequence: SequencePart | None = None  #: what it has of each sequence, if ranks divide them
     why: str = ""  #: why it cannot be repeated
 
     @property

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import io
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,8 +22,9 @@ from torch.utils._python_dispatch import _disable_current_modes
 from dsregress.probe.border.faults import signature_of
 from dsregress.programs.watch import kept_calls, stepper_facts
 from dsregress.programs.watch.kept_calls import KeptCall
-from dsregress.programs.watch.module_calls import ModuleCalls
+from dsregress.programs.watch.module_calls import ModuleCalls, when_left
 from dsregress.programs.watch.module_values import ModuleWatch
+from dsregress.programs.watch.sequence_parts import SequenceParts
 from dsregress.programs.watch.weight_pieces import (
     GradientPlace,
     Piece,
@@ -108,6 +110,18 @@ class KeptSteps(ModuleCalls):
         self._step: KeptStep | None = None
         self._optimizer: Any = None
         self._inside = False
+        self._sequences = SequenceParts()
+
+    def begin(self) -> None:
+        """Keep steps from now on."""
+        super().begin()
+        if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+            self._sequences.begin()
+
+    def end(self) -> None:
+        """Keep nothing more."""
+        super().end()
+        self._sequences.end()
 
     def give_up(self, why: str) -> None:
         """Keep nothing more, for this reason, or for none that is to be told."""
@@ -133,22 +147,16 @@ class KeptSteps(ModuleCalls):
         if self._step is None:
             self._step = KeptStep(self._steps + 1, _ranks())
         step = self._step
-        call.micro_batch = step.backwards + 1
+        call.micro_batch, call.sequence = step.backwards + 1, self._sequences.part
         watch = ModuleWatch(module)
         call.modules = watch.values
         watch.begin()
 
-        def returned(_: object, args: object, kwargs: object, out: object) -> None:
-            hook.remove()
-            self._returned(step, call, args, kwargs, out)
-
-        def left(*_: object) -> None:
-            always.remove()
+        def left() -> None:
             watch.end()
             self._inside = False
 
-        hook = module.register_forward_hook(returned, with_kwargs=True)
-        always = module.register_forward_hook(left, always_call=True)
+        when_left(module, left, returned=functools.partial(self._returned, step, call))
 
     @_kept
     def _returned(self, step: KeptStep, call: KeptCall, args: object, kwargs: object, out: object) -> None:

@@ -1,8 +1,10 @@
-"""Calls of modules, all of a process's, between a begin and an end."""
+"""Calls of modules: all of a process's, between a begin and an end, and the end of one of them."""
 
 from __future__ import annotations
 
 import abc
+import sys
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -28,3 +30,28 @@ class ModuleCalls(abc.ABC):
     @abc.abstractmethod
     def _note_call(self, module: torch.nn.Module, inputs: Any) -> None:
         """Take note of a call."""
+
+
+def when_left(
+    module: torch.nn.Module,
+    left: Callable[[], None] = lambda: None,
+    *,
+    returned: Callable[[Any, Any, Any], None] = lambda args, kwargs, out: None,
+) -> None:
+    """Call ``returned(args, kwargs, out)`` when a call of a module that begins has returned, and then, or after an error,
+    ``left()``."""
+    outer, is_over = sys.exc_info()[1], False
+
+    def ended(_: object, args: object, kwargs: object, out: object) -> None:
+        nonlocal is_over
+        error = sys.exc_info()[1]
+        if error is None:  # else torch goes through the hooks themselves: none may go away
+            hook.remove()
+        if is_over:
+            return
+        is_over = True
+        if error is outer:
+            returned(args, kwargs, out)
+        left()
+
+    hook = module.register_forward_hook(ended, with_kwargs=True, always_call=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
+import threading
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 
@@ -125,6 +126,7 @@ class ModuleWatch:
         self._handles: list[RemovableHandle] = []
         self._open: list[str] = []  #: names of modules whose code is running, the innermost last
         self._turns: dict[str, int] = {}
+        self._thread = 0  #: in which they are watched: others may call the same modules
 
     def __enter__(self) -> ModuleWatch:
         self.begin()
@@ -134,7 +136,8 @@ class ModuleWatch:
         self.end()
 
     def begin(self) -> None:
-        """Begin to watch. What the program has put around its modules comes first."""
+        """Begin to watch in this thread. What the program has put around its modules comes first."""
+        self._thread = threading.get_ident()
         with self._unbroken():
             for name, module in unwrapped(self._root).named_modules():
                 if not is_wrapper(module) and not isinstance(module, torch.jit.ScriptModule):
@@ -142,9 +145,11 @@ class ModuleWatch:
 
     def end(self) -> None:
         """Watch no further call."""
-        for handle in self._handles:
-            handle.remove()
-        self._handles = []
+        self._thread = 0
+        if sys.exc_info()[0] is None:  # torch goes through the hooks themselves after an error: none may go away
+            for handle in self._handles:
+                handle.remove()
+            self._handles = []
 
     def _watch(self, name: str, module: torch.nn.Module) -> None:
         came: set[int] = set()
@@ -167,9 +172,18 @@ class ModuleWatch:
                 self._turns[name] = self._turns.get(name, 0) + 1
 
         if name:  # what the model itself is given is known
-            self._handles.append(module.register_forward_pre_hook(comes, prepend=True, with_kwargs=True))
-            self._handles.append(module.register_forward_pre_hook(given, with_kwargs=True))
-        self._handles.append(module.register_forward_hook(returned))
+            self._handles.append(
+                module.register_forward_pre_hook(self._in_thread(comes), prepend=True, with_kwargs=True)
+            )
+            self._handles.append(module.register_forward_pre_hook(self._in_thread(given), with_kwargs=True))
+        self._handles.append(module.register_forward_hook(self._in_thread(returned)))
+
+    def _in_thread(self, hook: Callable[..., None]) -> Callable[..., None]:
+        def own(*args: object) -> None:
+            if threading.get_ident() == self._thread:
+                hook(*args)
+
+        return own
 
     def _keep_moment(
         self, name: str, role: str, tensors: Sequence[torch.Tensor], came: Container[int] | None = None

@@ -17,6 +17,7 @@ import torch
 from torch.utils.data import dataloader
 
 from dsregress.programs.watch.clipping_watch import ClippingWatch
+from dsregress.programs.watch.module_calls import when_left
 from dsregress.programs.watch.occasion_watch import OccasionWatch
 from vgpu.replacing import Patches
 from vgpu.watching.training_watch import TrainingListener, TrainingWatch, wrap
@@ -124,10 +125,9 @@ class CallWatch(StepWatch):
         self.look()
         self.ignore_forward()
 
-        def ended(*call: object) -> None:
-            hook.remove()
+        def ended() -> None:
             self._call_listener.forward_ended()
             self.await_forward()
 
-        hook = module.register_forward_hook(ended, always_call=True)
+        when_left(module, ended)
         self._call_listener.forward_begins(module)
