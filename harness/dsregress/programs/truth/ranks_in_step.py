@@ -71,7 +71,7 @@ class RanksInStep:
         try:
             self._wait(number)
             results[number] = rank()
-        except BaseException as error:  # raised by `run`
+        except BaseException as error:  # of whatever a model raises: `run` does so again
             with self._turn:
                 self._failed = self._failed or error
         self._ended.add(number)
