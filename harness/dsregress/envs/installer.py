@@ -6,6 +6,7 @@ installed once more without the cache before a failure counts as the release's.
 
 from __future__ import annotations
 
+import itertools
 import re
 import shutil
 import sys
@@ -55,8 +56,9 @@ class Installer(PackageCommands):
         options += ["--no-header", "--no-annotate", "--quiet"]
         options += ["--override", str(overrides)] if overrides is not None else []
         if self.as_of:
-            later_torch = package_index.later_torch(self, source.read_text("utf-8").splitlines(), python)
-            whenever = (*_OF_THE_PROBE, *later_torch)
+            lines = source.read_text("utf-8").splitlines()
+            later = package_index.later_torch(self, lines, python), package_index.later_partners(self, lines)
+            whenever = (*_OF_THE_PROBE, *itertools.chain(*later))
             options += [word for name in whenever for word in ("--exclude-newer-package", f"{name}={_FAR}")]
         done = self.run_uv("pip", "compile", *options, str(source), "--output-file", str(output), **self.exclude_newer)
         return None if done.returncode == 0 else self.failure(done, "resolving a stack")

@@ -23,6 +23,7 @@ from dsregress.envs import signatures
 from dsregress.envs.package_commands import PackageCommands, output_of
 from dsregress.envs.recipe import CpuBuilds, built_for_cpu
 from dsregress.errors import EnvironmentUnavailable, Offline, UsageError
+from dsregress.model import AXES
 from dsregress.system.scratch_folders import scratch_folder
 
 if sys.version_info >= (3, 11):
@@ -153,11 +154,21 @@ def upload_day(commands: PackageCommands, package: str, version: str) -> str:
 def later_torch(commands: PackageCommands, requirements: Sequence[str], python: str) -> tuple[str, ...]:
     """Return torch and the packages that it requires if ``requirements`` pin one that came after the last known day: only
     such a one may have a build for the CPU. Empty otherwise."""
-    pinned = [one for line in requirements if (one := Requirement(line)).name == "torch"]
+    release = _pinned_later(commands, "torch", requirements)
+    return _required_by(commands, f"torch=={release}", python) if release else ()
+
+
+def later_partners(commands: PackageCommands, requirements: Sequence[str]) -> tuple[str, ...]:
+    """Return the other usual packages of which ``requirements`` pin a release that came after the last known day: one that
+    runs with such a torch. What they require is of the day."""
+    return tuple(name for name in AXES if name != "torch" and _pinned_later(commands, name, requirements))
+
+
+def _pinned_later(commands: PackageCommands, package: str, requirements: Sequence[str]) -> str:
+    """Return the release of a package that is pinned and that was not known on the last known day; empty without one."""
+    pinned = [one for line in requirements if (one := Requirement(line)).name == package]
     versions = [spec.version for one in pinned for spec in one.specifier if spec.operator in ("==", "===")]
-    if not versions or versions[0] in _query_releases(commands, "torch", ""):
-        return ()
-    return _required_by(commands, f"torch=={versions[0]}", python)
+    return versions[0] if versions and versions[0] not in _query_releases(commands, package, "") else ""
 
 
 @functools.lru_cache(maxsize=16)

@@ -35,11 +35,11 @@ def fitting_partners(unnamed: Collection[str], stacks: Sequence[Mapping[str, str
 def nearest_partners(unnamed: Collection[str], stacks: Sequence[Mapping[str, str]]) -> dict[str, str]:
     """Return the packages as `fitting_partners`, each with the release that is nearest to its own."""
 
-    def nearest(package: str, stack: Mapping[str, str]) -> Iterable[str]:
+    def by_distance(package: str, stack: Mapping[str, str]) -> Iterable[str]:
         order = sorted_versions({*known_releases(package), stack[package]})
         return sorted(order, key=lambda one: abs(order.index(one) - order.index(stack[package])))
 
-    return _chosen(unnamed, stacks, nearest)
+    return _chosen(unnamed, stacks, by_distance)
 
 
 def _chosen(

@@ -240,6 +240,21 @@ def test_as_of_a_day_a_later_torch_is_resolved_with_what_it_requires(wheels: Pat
         assert installer.compile(source, output, PYTHON) is not None
 
 
+def test_as_of_a_day_a_later_deepspeed_that_a_stack_has_is_resolved_with_what_the_day_has(
+    wheels: Path, tmp_path: Path
+) -> None:
+    """It takes the place of one that does not run with a later torch."""
+    tiny_packages.wheel(wheels, "deepspeed", "0.10", requires=("mine",))
+    tiny_packages.wheel(wheels, "deepspeed", "0.14", requires=("mine",))
+    days = {"deepspeed-0.10": "2023-07-01", "deepspeed-0.14": "2024-07-01"}
+    days |= {"mine-1.0": "2023-01-01", "mine-2.0": "2026-01-01"}
+    source, output = tmp_path / "in.txt", tmp_path / "out.txt"
+    source.write_text("deepspeed==0.14\n")
+    with http_indexes.served(wheels, days) as index:
+        assert user_of(index.url, tmp_path, as_of="2023-08-24").compile(source, output, PYTHON) is None
+    assert output.read_text().split() == ["deepspeed==0.14", "mine==1.0"]
+
+
 # --- builds for the CPU -----------------------------------------------------------------------------------------------
 
 LOCK = ("torch==9.9.0", "torchvision==9.9.1", "mine==1.0")

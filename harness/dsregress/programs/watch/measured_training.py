@@ -257,7 +257,7 @@ class Measuring:
     def saves(self, what: object, file: object) -> None:
         self.record.saved_step = self._steps
         if self._timed is None:
-            self._saved.add(what, file)
+            self._saved.add(what, file, [model.stepper for model in self._models.models])
         if self._last is not None:
             self._last_saved = what  # to be loaded again when the program has ended, though it drops it
 

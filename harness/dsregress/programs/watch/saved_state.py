@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
@@ -17,6 +17,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from dsregress.probe.border.wire import SavedTensors
 from dsregress.programs.watch.communication import CommunicationWatch, RefusedCommunication
 from dsregress.programs.watch.loading_back import loaded_otherwise
+from dsregress.programs.watch.optimizer_back import SavedOptimizers
 from dsregress.programs.watch.sample_call import SampleCall
 from dsregress.programs.watch.saved_models import HeldTensor, SavedModels
 from dsregress.programs.watch.tensor_names import without_numbers
@@ -42,13 +43,16 @@ class SavedState:
         self._contents = contents  #: whether tensors have values
         self._files: dict[str, dict[str, HeldTensor]] = {}  #: of weights -> its tensors, when it was last saved
         self._models = SavedModels()
+        self._optimizers = SavedOptimizers()
         self._tensors: dict[str, tuple[str, tuple[int, ...], float | None]] = {}
 
-    def add(self, saved: object, file: object = None) -> None:
+    def add(self, saved: object, file: object = None, optimizers: Iterable[object] = ()) -> None:
         """Add the argument of a function that saves, and the file. Ignore what holds no tensors by name. A model that has
-        saved itself comes after its files, with its folder."""
+        saved itself comes after its files, with its folder. ``optimizers`` are those that have stepped."""
         place = os.path.abspath(os.fsdecode(file)) if isinstance(file, (str, os.PathLike)) else ""
         with _disable_current_modes():
+            if place and self._contents:
+                self._optimizers.keep_saved(saved, place, optimizers)
             if isinstance(saved, torch.nn.Module) and place:
                 self._models.add(saved, place, self._mean_of)
             if isinstance(saved, Mapping) and _OF_WEIGHTS.fullmatch(os.path.basename(place)):
@@ -76,9 +80,13 @@ class SavedState:
         return self._models.unsaved({file: held for file, held in self._files.items() if held})
 
     def loaded_otherwise(self, sample: SampleCall) -> list[str]:
-        """Load what models have saved of themselves last, and return the weights that are then not as they were, or what
-        comes out otherwise for the sample. To be called when the program has ended: see `loading_back`. Nothing is known of
-        what only all ranks together load, as a model is built under ZeRO-3: this rank is alone."""
+        """Load what models and a plain optimizer have saved of themselves last, and return the weights that are then not
+        as they were, what comes out otherwise for the sample, and what the optimizer does otherwise. To be called when the
+        program has ended: see `loading_back` and `optimizer_back`. Nothing is known of what only all ranks together load, as
+        a model is built under ZeRO-3: this rank is alone."""
+        steps: list[str] = []
+        with _disable_current_modes(), contextlib.suppress(RefusedCommunication), CommunicationWatch(refuses=True):
+            steps += self._optimizers.stepping_otherwise()
         found: dict[str, None] = {}
         folders = [one for one in self._models.by_folder().items() if os.path.isdir(one[0])]
         with _disable_current_modes():
@@ -86,7 +94,7 @@ class SavedState:
                 own = saved.kind, saved.model(), folder, saved.tensors
                 with contextlib.suppress(RefusedCommunication), CommunicationWatch(refuses=True):
                     found |= dict.fromkeys(loaded_otherwise(*own, self._mean_of, sample))
-        return list(found)
+        return [*found, *steps]
 
     def _mean_of(self, tensor: torch.Tensor) -> float | None:
         return _mean(tensor) if self._contents else None
