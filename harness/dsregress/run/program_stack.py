@@ -190,9 +190,11 @@ class _Wanted:
         )
 
     def take_one_release(self, one: OneRelease) -> None:
-        """Measure one release of the primary package, which the program does not use."""
-        self._versions[self._primary] = one.release
-        self._baseline = f"{self._primary}=={one.release}"
+        """Measure one release of the primary package, which the program does not use. Where others are compared, each stack
+        has but one; as of a day it may be a later one, which nobody can name."""
+        if not (one.compares and self._settings.as_of):
+            self._versions[self._primary] = one.release
+            self._baseline = f"{self._primary}=={one.release}"
         self.notes.append(one.note)
 
     def keep_releases(self, one: OneRelease) -> None:

@@ -392,6 +392,15 @@ def test_a_program_that_uses_no_deepspeed_is_measured_with_one_release(folder: P
     )
 
 
+def test_as_of_a_day_the_one_release_beside_compared_ones_is_not_named() -> None:
+    """It may be a later one, in place of one of the day that does not run with the others, and naming that is refused."""
+    choice = Choice(versions={"trl": "0.5.0,0.7.4"})
+    settings = Settings(as_of="2023-11-15")
+    wanted = program_stack._Wanted(choice, "deepspeed", settings, cast(Installer, cast(Any, Index())))
+    wanted.take_one_release(program_stack.OneRelease(package="deepspeed", release="0.14.4", compares=True))
+    assert (wanted.choice(), wanted.notes) == (choice, ["it uses no deepspeed: each stack has deepspeed 0.14.4"])
+
+
 def test_a_program_whose_other_package_is_compared_is_not_told_that_one_stack_is_measured(folder: Path) -> None:
     (folder / "train.py").write_text("import torch\n")
     (note,) = completed(folder, Choice(versions={"trl": "0.19.1,1.0.0"})).notes
