@@ -194,6 +194,11 @@ def test_an_old_release_that_bounds_nothing_gives_way_to_the_newest_that_goes(tm
     assert resolver.asked[1][0].split() == ["Its_Helper<3,>0.3", "mine==1.0"]
 
 
+def test_a_release_candidate_is_not_taken_for_a_newer_release(tmp_path: Path) -> None:
+    resolver = Resolver(["mine==1.0\nits-helper==1.3.2\n", "mine==1.0\nits-helper==1.4.0rc3\n"])
+    assert newest_helper(resolver, tmp_path) == {"Its_Helper": "1.3.2"}
+
+
 def test_a_stack_may_be_held_whatever_the_newest_require_of_it(tmp_path: Path) -> None:
     resolver = Resolver(["mine==1.0\nits-own==3.0\n", "mine==1.0\nits-helper==2.1\n", *NO_NEWER])
     found = locking.newest_that_fit(MINE, {"its-helper": ""}, cache=tmp_path, compile=resolver, tools=(), held=True)
