@@ -175,7 +175,7 @@ def _remedied(
             note(f"{attempt.program.name}: those do not go together here: keeps the newest, with which it gets further")
             return TriedAttempt(newest[0], None)
         if found is None:
-            outcome = with_project_reason(result.outcome, attempt, planned.stacks.baseline)
+            outcome = with_project_reason(result.outcome, attempt, planned.stacks.baseline, of_its_day)
             result = msgspec.structs.replace(result, outcome=outcome)
             says_nothing = reusable([result], 0) is None or fails_with_each(result, planned.stacks.stacks)
             return TriedAttempt(attempt, result if says_nothing else None)
@@ -266,11 +266,13 @@ def _of_its_day(
     days = ((day_of_last_commit(folder, installer), "its last commit"), newest_of(compared, installer))
     day, of = min((one for one in days if one[0]), default=("", ""))
     found = releases_of_day(day, packages, installer) if day else {}
-    torch = found.get("torch", "")
-    if torch and (oldest_torch.too_old(torch, "sim") or not is_torch_for_here(torch, python, installer)):
+    torch, unbuilt = found.get("torch", ""), ""
+    if torch and oldest_torch.too_old(torch, "sim"):
         del found["torch"]
+    elif torch and not is_torch_for_here(torch, python, installer):
+        unbuilt = found.pop("torch")
     found = {name: supported_release(name, release) for name, release in found.items()}
-    return OfItsDay(day, releases_that_go_together(found, base.baseline, settings, installer), of)
+    return OfItsDay(day, releases_that_go_together(found, base.baseline, settings, installer), of, unbuilt)
 
 
 def _of_release(package: str, version: str, dependency: str, installer: Installer) -> OfItsDay:

@@ -109,6 +109,7 @@ class OfItsDay(NamedTuple):
     day: str  #: empty if it is not known
     releases: Mapping[str, str]
     of: str = "its last commit"  #: what is of that day
+    unbuilt_torch: str = ""  #: the torch of that day, if no index that can be reached has it for this machine
 
 
 #: Returns the releases of these packages on the day of the program.
@@ -465,7 +466,7 @@ def _dependency_of_day(signature: Signature, attempt: Attempt, stack: Stack, of_
     has = {*stack.versions, *attempt.choice.versions, *attempt.left_out, *AXES, package}
     if package not in attempt.added or package not in stack.versions or dependency in has:
         return None
-    day, found, _ = of_day(package, stack.versions[package], dependency)
+    day, found, *_ = of_day(package, stack.versions[package], dependency)
     if dependency not in found:
         return None
     release = found[dependency]
@@ -515,7 +516,7 @@ def _beyond_its_pin(outcome: Failed, attempt: Attempt, stack: Stack, of_its_day:
     package = package_refusing(outcome.detail).replace("_", "-")
     if package not in attempt.pinned or package in attempt.fixed or package not in stack.versions:
         return None
-    day, found, of = of_its_day((package,))
+    day, found, of, _ = of_its_day((package,))
     now, release = stack.versions[package], found.get(package, "")
     if not release or Version(release) <= Version(now):
         return None
@@ -561,7 +562,7 @@ def _older_packages(
         return None
     free = [name for name in (*_PARTNERS, *attempt.added) if name not in (*attempt.fixed, *attempt.pinned)]
     free = [name for name in free if name in stack.versions and not name.startswith("torch")]
-    day, found, of = of_its_day(free) if free else OfItsDay("", {})
+    day, found, of, _ = of_its_day(free) if free else OfItsDay("", {})
     older = {name: release for name, release in found.items() if Version(release) < Version(stack.versions[name])}
     missing = failed_import(signature) if signature.is_of_program else None
     lacking = (
@@ -585,7 +586,7 @@ def _older_torch(
     named = {*attempt.fixed, *attempt.pinned, *attempt.choice.versions}
     if attempt.choice.stack or "torch" in named or not any(name.startswith("torch") for name in suspected):
         return None
-    day, found, of = of_its_day(("torch",))
+    day, found, of, _ = of_its_day(("torch",))
     release = found.get("torch", "")
     if not release or Version(release) >= Version(stack.versions["torch"]):
         return None

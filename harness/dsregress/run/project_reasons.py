@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dsregress.advice.other_packages import OF_A_CALL, packages_to_try
 from dsregress.model import Failed, Outcome, Stack, read_signature
 from dsregress.probe.module_packages import module_named
-from dsregress.run.program_remedies import NAMED_MODULES, Attempt
+from dsregress.run.program_remedies import NAMED_MODULES, Attempt, ReleasesOfItsDay
 
 _OF_NO_KNOWN_PACKAGE = "--with PACKAGE"
 
@@ -19,12 +19,17 @@ _VARIED = "deepspeed"
 _OF_WHAT_IS_LACKED = "import"
 
 
-def with_project_reason(outcome: Outcome, attempt: Attempt, stack: Stack) -> Outcome:
+def with_project_reason(outcome: Outcome, attempt: Attempt, stack: Stack, of_its_day: ReleasesOfItsDay) -> Outcome:
     """Return the outcome of an attempt that has no remedy, with the reason that its project's files give; unchanged if they
     give none."""
     if not isinstance(outcome, Failed):
         return outcome
-    reason = next((one for one in (*_of_a_repository(outcome, attempt), *_of_an_old_pin(outcome, attempt, stack))), "")
+    found = (
+        _of_a_repository(outcome, attempt),
+        _of_an_old_pin(outcome, attempt, stack),
+        _of_an_unbuilt_torch(outcome, attempt, stack, of_its_day),
+    )
+    reason = next((one for each in found for one in each), "")
     if not reason:
         return outcome
     return Failed(_OF_WHAT_IS_LACKED, f"CannotRun: {reason}", f"{outcome.signature}\n{outcome.detail}".strip())
@@ -56,10 +61,32 @@ def _of_an_old_pin(outcome: Failed, attempt: Attempt, stack: Stack) -> Iterator[
         return
     for name in old[:1]:
         wanted = attempt.too_old[name]
-        named = f"{_VARIED} {stack.versions[_VARIED]}" if _VARIED in stack.versions else ""
         pin = wanted.partition("==")[2].partition(" ")[0]
-        hint = f": to try that one all the same, give --{named} --{name} {pin}" if named and pin else ""
+        hint = f": to try that one all the same, give {_options(name, pin, stack)}" if pin else ""
         yield (
             f"its project requires {wanted}, which is too old to be measured, and fails with {name} "
             f"{stack.versions.get(name, '')} ({signature.message[:90]}){hint}"
         )
+
+
+def _of_an_unbuilt_torch(
+    outcome: Failed, attempt: Attempt, stack: Stack, of_its_day: ReleasesOfItsDay
+) -> Iterator[str]:
+    """Yield which torch may have what the program imports of torchvision or the like, if it is not here for the CPU."""
+    signature = read_signature(outcome.signature)
+    package = next(iter(packages_to_try(signature, outcome.stage, stack, ())), "")
+    if not package.startswith("torch") or "torch" in attempt.choice.versions or attempt.choice.stack:
+        return
+    found = of_its_day(("torch",))
+    if found.unbuilt_torch:
+        yield (
+            f"{package} {stack.versions.get(package, '')} does not go with it ({signature.message[:90]}), and no index that "
+            f"can be reached has torch {found.unbuilt_torch}, of {found.of}, for the CPU: "
+            f"{_options('torch', found.unbuilt_torch, stack)} installs its CUDA packages, too"
+        )
+
+
+def _options(package: str, release: str, stack: Stack) -> str:
+    """Return the options that pin a package: beside a release of the one that is compared."""
+    first = f"--{_VARIED} {stack.versions[_VARIED]} " if _VARIED in stack.versions else ""
+    return f"{first}--{package} {release}"
