@@ -194,16 +194,15 @@ def _with_newer(
             resolved = within(raised)
             if isinstance(resolved, NotInstalled):
                 break
-            if _has_prerelease(_effective(_locked(stack, resolved))) and not _has_prerelease(
-                _effective(_locked(stack, pins))
-            ):
+            if not _prereleases(_effective(_locked(stack, resolved))) <= _prereleases(_effective(_locked(stack, pins))):
                 break  # above the newest release there are release candidates alone
             pins, limits = resolved, raised
     return pins
 
 
-def _has_prerelease(versions: Mapping[str, str]) -> bool:
-    return any(found is not None and found.is_prerelease for found in map(parsed_version, versions.values()))
+def _prereleases(versions: Mapping[str, str]) -> set[str]:
+    parsed = {name: parsed_version(version) for name, version in versions.items()}
+    return {name for name, found in parsed.items() if found is not None and found.is_prerelease}
 
 
 def _held_pins(stack: Stack, tools: Sequence[str], *, cache: Path, compile: Compile, as_of: str) -> tuple[str, ...]:

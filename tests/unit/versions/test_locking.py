@@ -195,7 +195,7 @@ def test_an_old_release_that_bounds_nothing_gives_way_to_the_newest_that_goes(tm
 
 
 def test_a_release_candidate_is_not_taken_for_a_newer_release(tmp_path: Path) -> None:
-    resolver = Resolver(["mine==1.0\nits-helper==1.3.2\n", "mine==1.0\nits-helper==1.4.0rc3\n"])
+    resolver = Resolver(["mine==1.0b1\nits-helper==1.3.2\n", "mine==1.0b1\nits-helper==1.4.0rc3\n"])
     assert newest_helper(resolver, tmp_path) == {"Its_Helper": "1.3.2"}
 
 
