@@ -150,6 +150,25 @@ def test_gloo_gathers_shapes_that_nccl_takes(tmp_path: Path) -> None:
     assert flat.tolist() == [1.0, 1.0]
 
 
+def _gathered_by_a_rank(rank: int, meeting: str) -> None:
+    with attached("cpu", TorchMeter(device="cpu"), rank=rank, world_size=2):
+        dist.init_process_group("nccl", init_method=f"file://{meeting}", rank=rank, world_size=2)
+        lengths = [torch.zeros(1, dtype=torch.int64) for _ in range(2)]
+        dist.all_gather(lengths, torch.tensor(2 + rank))
+        rows = [torch.zeros(1, 2), torch.zeros(1, 3)]
+        dist.all_gather(rows, torch.full((1, 2 + rank), 1.0 + rank))
+        later = [torch.zeros(2), torch.zeros(3)]
+        dist.all_gather(later, torch.full((2 + rank,), 1.0 + rank), async_op=True).wait()
+        dist.destroy_process_group()
+    assert [one.tolist() for one in lengths] == [[2], [3]]
+    assert [one.tolist() for one in rows] == [[[1.0] * 2], [[2.0] * 3]]
+    assert [one.tolist() for one in later] == [[1.0] * 2, [2.0] * 3]
+
+
+def test_gloo_gathers_lists_of_other_shapes_and_unlike_sizes_as_nccl_does(tmp_path: Path) -> None:
+    torch.multiprocessing.spawn(_gathered_by_a_rank, (str(tmp_path / "meeting"),), nprocs=2)
+
+
 def _average_of_a_rank(rank: int, meeting: str) -> None:
     with attached("cpu", TorchMeter(device="cpu"), rank=rank, world_size=2):
         dist.init_process_group("nccl", init_method=f"file://{meeting}", rank=rank, world_size=2)
