@@ -282,7 +282,7 @@ class _Wanted:
         limits |= {name: f"<={self.of_commits[name].release}" for name in free if name in self.of_commits}
         found = self._newest(base, limits)
         if isinstance(found, Failed) and _OF_TORCH.search(found.signature):  # an older release excludes no newer torch
-            found = self._taken_all_the_same(base, limits, found)
+            found = self._within_but_for_torch(base, limits)
         if isinstance(found, NotInstalled):  # the project's limits do not go together with the stack's
             pinned = {name: _without_build(one.pin) for name, one in wanted.items() if one is not None and one.pin}
             pinned = {
@@ -342,6 +342,15 @@ class _Wanted:
 
     def _newest(self, base: Stack, limits: Mapping[str, str], *, held: bool = False) -> dict[str, str] | NotInstalled:
         return newest_beside(base, limits, self._settings, self._installer, held=held) if limits else {}
+
+    def _within_but_for_torch(self, base: Stack, limits: Mapping[str, str]) -> dict[str, str] | NotInstalled:
+        """Return the newest releases within their limits; those that go with one torch each are the stack's torch's, and
+        others may exclude that."""
+        limits = {name: NEWEST_THAT_FITS if name in _OF_ONE_TORCH else limit for name, limit in limits.items()}
+        found = self._newest(base, limits)
+        if isinstance(found, Failed) and _OF_TORCH.search(found.signature):
+            return self._taken_all_the_same(base, limits, found)
+        return found
 
     def _taken_all_the_same(
         self, base: Stack, limits: Mapping[str, str], excluded: Failed

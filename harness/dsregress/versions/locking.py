@@ -59,6 +59,9 @@ SOMETIMES_REQUIRED = ("einops", "hjson", "msgpack", "nvidia-ml-py", "psutil", "p
 #: How often a newer release than was found is asked for.
 _MOST_NEWER = 4
 
+#: Resolutions that run together: each waits for the index most of its time.
+_AT_ONCE = 6
+
 #: Packages without wheels, whose build needs torch and a compiler for GPUs. A program runs without them, or by stand-ins.
 _BUILT_FOR_A_GPU = {"flash-attn", "causal-conv1d", "mamba-ssm", "grouped-gemm"}
 
@@ -185,19 +188,27 @@ def _with_newer(
     """Return the pins with newer releases of the added packages, if any go with the stack ``within`` their limits. A
     resolver that decides on a package before it knows the bounds of those that require it takes an old one without bounds:
     datasets 2.14.4 beside an fsspec that all later ones exclude."""
-    for name in limits:
+    with concurrent.futures.ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="newer") as pool:  # each takes seconds
+        above = {name: raised for name in limits if (raised := _above(name, pins, stack, limits)) is not None}
+        found = dict(zip(above, pool.map(within, above.values()), strict=True))
+    for name in [name for name, resolved in found.items() if not isinstance(resolved, NotInstalled)]:
         for _ in range(_MOST_NEWER):
-            found = parsed_version(_effective(_locked(stack, pins))[canonicalize_name(name)])
-            if found is None or found.local or "=" in limits[name].replace(">=", ""):
-                break  # its newest is named
-            raised = {**limits, name: f"{limits[name]}{',' if limits[name] else ''}>{found}"}
-            resolved = within(raised)
-            if isinstance(resolved, NotInstalled):
+            raised = _above(name, pins, stack, limits)
+            resolved = found[name] if raised == above[name] else within(raised) if raised is not None else None
+            if resolved is None or isinstance(resolved, NotInstalled):
                 break
             if not _prereleases(_effective(_locked(stack, resolved))) <= _prereleases(_effective(_locked(stack, pins))):
                 break  # above the newest release there are release candidates alone
-            pins, limits = resolved, raised
+            pins, limits = resolved, raised or limits
     return pins
+
+
+def _above(name: str, pins: tuple[str, ...], stack: Stack, limits: Mapping[str, str]) -> dict[str, str] | None:
+    """Return the limits with one that excludes the release that the pins have of a package; None if its newest is named."""
+    found = parsed_version(_effective(_locked(stack, pins))[canonicalize_name(name)])
+    if found is None or found.local or "=" in limits[name].replace(">=", ""):
+        return None
+    return {**limits, name: f"{limits[name]}{',' if limits[name] else ''}>{found}"}
 
 
 def _prereleases(versions: Mapping[str, str]) -> set[str]:

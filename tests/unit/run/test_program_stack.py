@@ -53,8 +53,8 @@ class Index:
                 return Failed("install", "no solution: of-old-torch depends on torch<2.10")
             if one.name == "ours-alone" or (one.name in ("trl", "datasets") and inside[-1] not in INDEX[one.name]):
                 return Failed("install", f"no solution: {one}")
-            if one.name == "torchvision" and inside[-1] != "0.28.0":  # the one that goes with the stack's torch
-                return Failed("install", f"no solution: {one}")
+            if one.name == "torchvision" and inside[-1] != "0.28.0" and overrides is None:  # that of the stack's torch
+                return Failed("install", f"no solution: {one} depends on torch==2.2.1")
             if one.name == "wandb" and "protobuf==3.20.3" in source.read_text():
                 inside = [*one.specifier.filter(["0.16.0"])]
                 if not inside:
@@ -528,6 +528,13 @@ def test_a_package_of_its_own_that_its_readme_installs_is_imported(folder: Path,
     found = completed(folder)
     assert found.searched == ("peft/src",)
     assert found.choice.left_out == ("peft",)
+
+
+def test_a_torchvision_of_another_torch_gives_way_before_limits_are_held(folder: Path) -> None:
+    (folder / "train.py").write_text("import deepspeed\nimport of_old_torch\nimport torchvision\n")
+    requires(folder, "of-old-torch<0.2", "torchvision==0.17.1")
+    versions = completed(folder).choice.versions
+    assert (versions["of-old-torch"], versions["torchvision"]) == ("0.1", "0.28.0")
 
 
 @pytest.mark.parametrize(("said", "taken"), [("of-old-torch", "0.2"), ("of-old-torch>=0.1,<0.2", "0.1")])
