@@ -5,8 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from dsregress.advice.other_packages import OF_A_CALL, packages_to_try
+from dsregress.advice.other_packages import packages_to_try
+from dsregress.compare.failed_imports import failed_import
 from dsregress.model import Failed, Outcome, Stack, read_signature
+from dsregress.probe.border.detail_lines import package_refusing
 from dsregress.probe.module_packages import module_named
 from dsregress.run.program_remedies import NAMED_MODULES, Attempt, ReleasesOfItsDay
 
@@ -55,10 +57,10 @@ def _packages_of(modules: Iterable[str], attempt: Attempt) -> list[str]:
 def _of_an_old_pin(outcome: Failed, attempt: Attempt, stack: Stack) -> Iterator[str]:
     """Yield which pins cannot be measured, of packages that the failure is of."""
     signature = read_signature(outcome.signature)
-    suspected = packages_to_try(signature, outcome.stage, stack, ())
-    old = [name for name in suspected if name in attempt.too_old]
-    if signature.error not in OF_A_CALL and (signature.is_of_program or signature.package not in old):
-        return
+    missing = failed_import(signature)
+    raised = "" if signature.is_of_program else signature.package
+    failing = {missing.package if missing is not None else "", raised, package_refusing(outcome.detail)}
+    old = [name for name in attempt.too_old if name.replace("-", "_") in failing]
     for name in old[:1]:
         wanted = attempt.too_old[name]
         pin = wanted.partition("==")[2].partition(" ")[0]

@@ -103,3 +103,8 @@ def test_a_program_sees_which_cards_its_line_names_where_torch_could_use_none(
     torch = types.SimpleNamespace(_C=types.SimpleNamespace(_has_cuda=has_cuda))
     monkeypatch.setitem(sys.modules, "torch", torch)
     assert start_of(parse("CUDA_VISIBLE_DEVICES=0,1 RANK=3 python train.py"), 0).variables == kept
+
+
+def test_no_process_is_bound_to_the_cores_of_a_gpu_that_the_driver_would_name() -> None:
+    line = parse("ACCELERATE_CPU_AFFINITY=1 OMP_NUM_THREADS=8 torchrun train.py")
+    assert start_of(line, 0).variables.keys() & dict(line.variables).keys() == {"OMP_NUM_THREADS"}

@@ -39,6 +39,9 @@ class Start:
 #: The variable of the cards that a process sees. Where a torch could use real ones, the harness sets it.
 _CARDS = "CUDA_VISIBLE_DEVICES"
 
+#: Asks accelerate to bind a process to the cores that the driver names for its GPU.
+_BINDING = "ACCELERATE_CPU_AFFINITY"
+
 
 def start_of(line: LaunchLine, local_rank: int) -> Start:
     """Return how the launcher of a line starts the program on a rank. Raise LaunchLineError if the launcher refuses the
@@ -47,7 +50,7 @@ def start_of(line: LaunchLine, local_rank: int) -> Start:
     with variables(given):
         begun = _STARTS[line.launcher](line, local_rank)
     given.update(begun.variables)  # a launcher has the last word
-    kept = {name: value for name, value in given.items() if name not in RANK_VARIABLES}
+    kept = {name: value for name, value in given.items() if name not in (*RANK_VARIABLES, _BINDING)}
     if _could_use_cards():
         kept.pop(_CARDS, None)
     is_launched = begun.has_rank or not RANK_VARIABLES.isdisjoint(dict(line.variables))
