@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from dsregress.advisories.advisory import Advisory
+from dsregress.advisories.job_facts import COMMON_FACTS
 from dsregress.advisories.matching import KnownJob, Match, known_versions, match_facts, parsed
 from dsregress.versions.declared_requirements import committed_releases
 from dsregress.versions.yanked import yanked_releases
@@ -12,10 +13,18 @@ from dsregress.versions.yanked import yanked_releases
 
 def coverage(advisories: Sequence[Advisory], job: KnownJob, package: str) -> Match:
     """Return `Match.CONCERNED` if an advisory is about the package in such a job, `Match.DEPENDS` if that depends on what
-    was not stated or not run, or if it is about every job, else `Match.FREE`."""
+    was not stated or not run, or if it is about every job, else `Match.FREE`: also of what is about rare jobs alone, of
+    which this one states nothing."""
     about = (one for one in advisories if not one.withdrawn and package in one.packages)
-    found = {match_facts(one, job) if one.conditions else Match.DEPENDS for one in about} - {Match.FREE}
+    found = {_about_such_a_job(one, job) for one in about} - {Match.FREE}
     return Match.CONCERNED if Match.CONCERNED in found else Match.DEPENDS if found else Match.FREE
+
+
+def _about_such_a_job(advisory: Advisory, job: KnownJob) -> Match:
+    if not advisory.conditions:
+        return Match.DEPENDS
+    is_rare = not any(one.fact in COMMON_FACTS or one.fact in job.facts for one in advisory.conditions)
+    return Match.FREE if is_rare else match_facts(advisory, job)
 
 
 def covered_packages(advisories: Sequence[Advisory], job: KnownJob) -> list[str]:

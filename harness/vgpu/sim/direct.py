@@ -26,6 +26,13 @@ _past_modes: Any = torch._C._DisableTorchDispatch  # type: ignore[attr-defined]
 _modes = torch._C._len_torch_dispatch_stack
 
 
+def _is_read(size: object) -> bool:
+    """Return True for a tensor in place of a size, or a list with one: its value is known past no detour."""
+    if type(size) in (list, tuple):
+        return any(map(_is_read, size))  # type: ignore[call-overload]
+    return isinstance(size, torch.Tensor)
+
+
 @contextlib.contextmanager
 def answered(mode: Any) -> Iterator[None]:
     """Let ``narrow``, ``view`` and ``copy_`` of tensors bypass the dispatcher within the block, where they can. ``mode`` is
@@ -38,13 +45,13 @@ def answered(mode: Any) -> Iterator[None]:
     narrow, view, copy_ = plain.narrow, plain.view, plain.copy_
 
     def direct_narrow(self: object, dim: object, start: object, length: object) -> object:
-        if type(self) is plain and type(start) is int and _modes() == 1:
+        if type(self) is plain and type(start) is type(length) is int and _modes() == 1:
             with _past_modes():
                 return narrow(self, dim, start, length)
         return narrow(self, dim, start, length)
 
     def direct_view(self: object, *shape: object, **named: object) -> object:
-        if type(self) is plain and _modes() == 1:
+        if type(self) is plain and _modes() == 1 and not any(map(_is_read, shape)):
             with _past_modes():
                 return view(self, *shape, **named)
         return view(self, *shape, **named)

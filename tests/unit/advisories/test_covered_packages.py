@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from dsregress.advisories.auditing import audit_job
-from dsregress.advisories.covered_packages import unlisted_releases
+from dsregress.advisories.covered_packages import coverage, unlisted_releases
 from dsregress.advisories.job_facts import merged_facts, said_fact
-from dsregress.advisories.matching import KnownJob
+from dsregress.advisories.matching import KnownJob, Match
 from dsregress.advisories.shipped import read_advisories
 
 ADVISORIES = read_advisories()
@@ -42,3 +42,10 @@ def test_an_audit_names_such_releases_of_packages_that_the_job_uses() -> None:
     facts, _ = merged_facts([], [said_fact("deepspeed=no")])
     without = KnownJob(versions=versions, facts={name: fact.value for name, fact in facts.items()})
     assert audit_job(ADVISORIES, without).unlisted == ()
+
+
+@pytest.mark.parametrize(("facts", "match"), [({}, Match.FREE), ({"head_token_indices": True}, Match.CONCERNED)])
+def test_an_advisory_about_rare_jobs_is_about_those_that_state_it(facts: dict[str, bool], match: Match) -> None:
+    job = KnownJob(versions={"transformers": "4.57.6", "peft": "0.17.1"}, facts={"lora": True, **facts})
+    only = [one for one in ADVISORIES if one.id == "DSR-2026-0110"]
+    assert coverage(only, job, "peft") is match

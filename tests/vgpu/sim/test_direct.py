@@ -99,6 +99,15 @@ def test_a_bound_that_is_a_tensor_is_asked_for(simulation: Simulation) -> None:
     assert tensor[1:bound].shape == (3,)
 
 
+@pytest.mark.parametrize("as_one", [False, True])
+def test_a_size_that_is_a_tensor_of_the_card_is_read(simulation: Simulation, *, as_one: bool) -> None:
+    """As Mask2Former gives them, out of its table of the levels' sizes."""
+    height, width = torch.tensor([4, 6], device=DEVICE)
+    values = torch.zeros(24, device=DEVICE)
+    found = values.view((height, width)) if as_one else values.view(height, width)
+    assert (found.shape, values.narrow(0, 2, width).shape) == ((4, 6), (6,))
+
+
 @pytest.mark.parametrize("source", ["weights", "known", "narrowed", "fewer"])
 def test_a_copy_counts_as_one_that_autograd_records(source: str, simulation: Simulation) -> None:
     sources = {

@@ -37,6 +37,13 @@ from vgpu.replacing import Patches
 
 _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth")
 
+#: Which release of huggingface_hub has a method of ``HfApi`` first.
+_SINCE = {
+    "file_exists": "huggingface_hub 0.17",
+    "repo_exists": "huggingface_hub 0.17",
+    "resolve_revision": "huggingface_hub 2",
+}
+
 
 @contextlib.contextmanager
 def local_weights(
@@ -223,7 +230,7 @@ def _answer_hub(patches: Patches, weights: LocalWeights) -> None:
     for original, made in ((download, hf_hub_download), (load, try_to_load_from_cache), (snapshot, snapshot_download)):
         patches.everywhere(original, made, original.__name__)
     for name, made_of in _descriptions(hf_api, weights, ours).items():
-        if patches.has(hf_api.HfApi, name, since="huggingface_hub 2" if name == "resolve_revision" else ""):
+        if patches.has(hf_api.HfApi, name, since=_SINCE.get(name, "")):
             patches.definition(hf_api.HfApi, name, made_of(getattr(hf_api.HfApi, name)))
 
 

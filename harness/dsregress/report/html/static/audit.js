@@ -314,7 +314,8 @@ globalThis.dsregressAudit = (() => {
   };
   const coverage = (data, job, name) => {
     const about = data.advisories.filter((one) => packagesOf(one).includes(name));
-    const found = about.map((one) => (one.conditions.length ? matchFacts(data, one, job) : "depends"));
+    const isRare = (one) => !one.conditions.some((each) => data.common.includes(each.fact) || each.fact in job.facts);
+    const found = about.map((one) => (!one.conditions.length ? "depends" : isRare(one) ? "free" : matchFacts(data, one, job)));
     return found.includes("concerned") ? "concerned" : found.some((match) => match !== "free") ? "depends" : "free";
   };
   const hingesOf = (data, depends) => {
