@@ -83,6 +83,15 @@ def _embedding_backward(
     return ((*(count * index,) * 3, *(segments * index,) * 2, parts * index, sums),)
 
 
+def _softmax_backward(
+    gradient: torch.Tensor, output: torch.Tensor, *_: object, **__: object
+) -> Sequence[tuple[int, ...]]:
+    """Return the product of the gradient and the output, which `softmax_backward_cuda_out` in
+    ``aten/src/ATen/native/cuda/SoftMax.cu`` makes first; that of log_softmax does not."""
+    size = max(gradient.element_size(), output.element_size())
+    return ((math.prod(torch.broadcast_shapes(gradient.shape, output.shape)) * size,),)
+
+
 def _up(value: int, multiple: int) -> int:
     return -(-value // multiple) * multiple
 
@@ -97,4 +106,5 @@ ON_GPU: dict[Any, Rule] = _known(
     _flash_attention_backward=_flash_backward(heads_at=2, rows_at=1),
     _scaled_dot_product_efficient_attention_backward=_efficient_backward,
     embedding_dense_backward=_embedding_backward,
+    _softmax_backward_data=_softmax_backward,
 )

@@ -72,6 +72,25 @@ def test_few_indices_of_an_embedding_are_not_sorted() -> None:
     )
 
 
+def _backward_peak(kernels: str, function: Any) -> int:
+    """Of the backward of a function of 1 MiB in fp32."""
+    with Simulation(kernels=kernels) as simulation:
+        scores = torch.empty(4, 256, 256, device=Simulation.device, requires_grad=True)
+        out = function(scores, dim=-1)
+        gradient = torch.empty_like(out)
+        simulation.meter.begin()
+        torch.autograd.grad(out, (scores,), gradient)
+        return simulation.meter.end().device_peak_bytes
+
+
+def test_softmax_multiplies_its_result_with_the_gradient_first() -> None:
+    assert _backward_peak("gpu", torch.softmax) - _backward_peak("cpu", torch.softmax) == 4 * 256 * 256 * 4
+
+
+def test_log_softmax_makes_no_product() -> None:
+    assert _backward_peak("gpu", torch.log_softmax) == _backward_peak("cpu", torch.log_softmax)
+
+
 def _peak(kernels: str) -> tuple[int, int]:
     """Of the backward of attention, with what is held after it."""
     with Simulation(kernels=kernels) as simulation:
