@@ -67,20 +67,20 @@ def kl_div(provider, size):
     return Job(lambda: loss(given, target), retain=True)
 
 
-def jsd_of(given, target, provider, plain_loss):
+def jsd(provider, size):
     from liger_kernel.transformers.jsd import LigerJSD
 
-    loss = LigerJSD() if provider == "liger" else plain_loss
+    loss = LigerJSD() if provider == "liger" else plain.JSD()
+    given, target = distributions(4 * 2048, size, torch.log_softmax, torch.log_softmax)
     return Job(lambda: loss(given, target), retain=True)
 
 
-def jsd(provider, size):
-    return jsd_of(*distributions(4 * 2048, size, torch.log_softmax, torch.log_softmax), provider, plain.JSD())
-
-
 def jsd_by_rows(provider, size):
+    from liger_kernel.transformers.jsd import LigerJSD
+
+    loss = LigerJSD() if provider == "liger" else plain.JSDByRows()
     given, target = distributions(size, 128256, torch.log_softmax, torch.log_softmax)
-    return jsd_of(given, target, provider, plain.JSDByRows())
+    return Job(lambda: loss(given, target), like=torch.empty((), device=CARD), retain=True)
 
 
 def tvd(provider, size):
@@ -124,7 +124,7 @@ class LigerHeadJSD(nn.Module):
         self.student, self.teacher, self.loss = head(hidden), head(hidden), LigerFusedLinearJSD(0.5, 1.0)
 
     def forward(self, student, teacher):
-        return self.loss(student, self.student.weight, teacher, self.teacher.weight)
+        return self.loss(student, self.student.weight, teacher, self.teacher.weight, None)
 
 
 def fused_linear_jsd(provider, size):
@@ -308,24 +308,6 @@ def neighborhood(batch, hidden, heads, kernel, dilation):
     return make
 
 
-def moe(experts):
-    def make(provider, size):
-        from liger_kernel.ops.fused_moe import LigerFusedMoEFunction
-
-        tokens, number = (8192, size) if experts is None else (size, experts)
-        torch.manual_seed(42)
-        given = torch.randn(tokens, 2048, dtype=BF16, device=CARD, requires_grad=True)
-        up = torch.randn(number, 2 * 768, 2048, dtype=BF16, device=CARD, requires_grad=True) * 0.02
-        down = torch.randn(number, 2048, 768, dtype=BF16, device=CARD, requires_grad=True) * 0.02
-        logits = torch.randn(tokens, number, device=CARD)
-        index = torch.topk(logits, 8, dim=-1).indices.to(torch.int32)
-        weights = torch.softmax(torch.gather(logits, 1, index.long()), dim=-1).to(BF16).requires_grad_(True)
-        call = LigerFusedMoEFunction.apply if provider == "liger" else plain.experts
-        return Job(lambda: call(given, up, down, index, weights), like=given, retain=True)
-
-    return make
-
-
 EVERY = ("full", "forward", "backward")
 NEIGHBORHOOD = powers(6, 12)
 
@@ -369,6 +351,4 @@ KERNELS = {
     "neighborhood_4x768": Kernel(neighborhood(4, 768, 12, 7, 1), NEIGHBORHOOD),
     "neighborhood_2x1024": Kernel(neighborhood(2, 1024, 16, 9, 1), NEIGHBORHOOD),
     "neighborhood_2x512_dilated": Kernel(neighborhood(2, 512, 8, 7, 2), NEIGHBORHOOD),
-    "moe_tokens": Kernel(moe(128), powers(7, 15), modes=EVERY),
-    "moe_experts": Kernel(moe(None), powers(3, 7), modes=EVERY),
 }

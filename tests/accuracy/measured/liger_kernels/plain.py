@@ -326,21 +326,3 @@ class NeighborhoodAttention(nn.Module):
         out = torch.matmul(weights, value)
         out = out.transpose(1, 2).contiguous().view(batch, length, hidden)
         return self.out(out)
-
-
-def experts(given, up, down, index, weights):
-    """Experts one after the other, each on its tokens, as transformers has them for Mixtral."""
-    out = torch.zeros_like(given)
-    with torch.no_grad():
-        mask = F.one_hot(index.long(), num_classes=up.shape[0]).permute(2, 1, 0)
-        hit = torch.greater(mask.sum(dim=(-1, -2)), 0).nonzero()
-    for each in hit:
-        expert = each[0]
-        place, token = torch.where(mask[expert])
-        current = given[token]
-        gate, value = F.linear(current, up[expert]).chunk(2, dim=-1)
-        current = F.silu(gate) * value
-        current = F.linear(current, down[expert])
-        current = current * weights[token, place, None]
-        out.index_add_(0, token, current.to(out.dtype))
-    return out
