@@ -135,14 +135,19 @@ def as_markdown(answers: Sequence[PointAnswer]) -> str:
         f"**{markdown(_summary(answers))}**",
         "",
         *markdown_table(_ERROR_COLUMNS, map(_error_row, errors(answers))),
+        "",
+        *markdown_table(_SOURCE_COLUMNS, _source_rows(answers)),
         *_chosen_again(answers),
     ]
     lines += ["", "## Figures", "", *markdown_table(_COLUMNS, [_row(f) for found in answers for f in found.figures])]
     figures = [f for found in answers for f in found.figures]
-    explained = {(f.point, f.at): f.explained for f in figures if f.explained and f.error_bytes and not f.is_as_printed}
-    if explained:
+    reasons: dict[str, dict[str, None]] = {}
+    for f in figures:
+        if f.explained and f.error_bytes and not f.is_as_printed:
+            reasons.setdefault(f.explained, {})[f"{f.point}, {f.at}"] = None
+    if reasons:
         lines += ["", "## Why predictions differ", ""]
-        lines += [f"- {markdown(point)}, {markdown(at)}: {markdown(why)}" for (point, at), why in explained.items()]
+        lines += [f"- {markdown('; '.join(at))}: {markdown(why)}" for why, at in reasons.items()]
     calibrated = calibration(answers)
     if steps := _step_rows(answers, calibrated):
         lines += ["", *_STEPS.splitlines(), ""]
@@ -296,6 +301,23 @@ def _error_row(one: Errors) -> tuple[str, ...]:
         f"{one.largest_bytes / _GIB:.3f} GiB",
         *("-" if share is None else f"{share * 100:.2f} %" for share in (one.mean_share, one.largest_share)),
     )
+
+
+_SOURCE_COLUMNS = ("source", "runs", "figures", "to the last digit", "within the goal")
+
+
+def _source_rows(answers: Sequence[PointAnswer]) -> list[tuple[str, ...]]:
+    """Return a row for each source, by the number of its figures; a source is a repository, whichever of its files it is."""
+    together: dict[str, list[PointAnswer]] = {}
+    for found in answers:
+        if found.figures:
+            together.setdefault(found.point.source.partition(",")[0], []).append(found)
+    rows = []
+    for source, of_it in together.items():
+        figures = [figure for found in of_it for figure in found.figures]
+        equal, within = sum(one.is_as_printed for one in figures), sum(one.is_within for one in figures)
+        rows.append((source, len(of_it), len(figures), equal, within))
+    return [(row[0], *map(str, row[1:])) for row in sorted(rows, key=lambda row: -row[2])]
 
 
 def _summary(answers: Sequence[PointAnswer]) -> str:

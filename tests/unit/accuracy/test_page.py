@@ -104,6 +104,20 @@ def test_the_page_names_why_a_prediction_misses_and_escapes_what_others_wrote() 
     assert "| q | a &#124; source | B | 4 A100 | 0.15.1 | the &lt;torch&gt; release |\n" in written
 
 
+def test_the_page_counts_by_source_whichever_of_its_files_it_is() -> None:
+    of_one = [msgspec.structs.replace(point("p"), source=f"one/repository, {file}.csv") for file in "ab"]
+    answers = [msgspec.structs.replace(ANSWERS[0], point=one) for one in of_one]
+    lines = page.as_markdown([*ANSWERS[1:], *answers]).splitlines()
+    assert [line for line in lines if "repository |" in line] == ["| one/repository | 2 | 6 | 2 | 4 |"]
+    assert lines.index("| one/repository | 2 | 6 | 2 | 4 |") + 1 == lines.index("| a &#124; source | 1 | 1 | 0 | 0 |")
+
+
+def test_a_reason_of_several_figures_is_given_once() -> None:
+    again = msgspec.structs.replace(ANSWERS[0].figures[1], point="r", at="later")
+    answers = [msgspec.structs.replace(ANSWERS[0], figures=(ANSWERS[0].figures[1], again))]
+    assert "- p, end; r, later: another torch" in page.as_markdown(answers)
+
+
 def test_json_has_every_figure_in_bytes() -> None:
     content = json.loads(page.as_json(ANSWERS))
     assert content["schema"] == page.SCHEMA
