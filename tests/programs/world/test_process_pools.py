@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing.pool import ThreadPool
 
@@ -10,7 +11,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, IterableDataset
 
 from dsregress.programs.world import process_pools
 
@@ -31,12 +32,22 @@ def test_a_pool_has_no_more_processes_than_the_machine_has_processors() -> None:
             assert executor._max_workers == 2
 
 
-def test_a_data_loader_has_no_more_workers_than_the_machine_has_processors() -> None:
+def test_a_data_loader_has_one_worker_whose_batches_come_in_order() -> None:
     with process_pools.capped_pools():
         loader = DataLoader(range(6), batch_size=2, num_workers=48)  # type: ignore[arg-type]
-        assert loader.num_workers == 2
+        assert loader.num_workers == 1
         assert [batch.tolist() for batch in loader] == [[0, 1], [2, 3], [4, 5]]
         assert DataLoader(range(6)).num_workers == 0  # type: ignore[arg-type]
+
+
+class _Stream(IterableDataset[int]):
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(6))
+
+
+def test_a_stream_has_no_more_workers_than_the_machine_has_processors() -> None:
+    with process_pools.capped_pools():
+        assert DataLoader(_Stream(), num_workers=48).num_workers == 2
 
 
 def test_threads_are_as_many_as_ever() -> None:

@@ -1,6 +1,10 @@
 """Process pools and data loaders with no more processes than the machine has processors. ``Pool(48)`` is meant for a
 cluster's nodes; here each process is a fork of a program with torch in it, and they run out of memory. What they compute
-does not depend on their number."""
+does not depend on their number.
+
+A data loader whose rows are drawn by their indices has one worker: of several, one is sometimes ahead, and its batches wait
+in the program's memory, in one run and not in the next. Those of a stream have a share of it each, and stay.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, IterableDataset
 
 from vgpu.replacing import Patches
 
@@ -44,7 +48,8 @@ def capped_pools() -> Iterator[None]:
         @functools.wraps(original)
         def __init__(self: DataLoader[object], *args: object, **options: object) -> None:
             original(self, *args, **options)
-            self.num_workers = min(self.num_workers, processor_count())
+            most = processor_count() if isinstance(self.dataset, IterableDataset) else 1
+            self.num_workers = min(self.num_workers, most)
 
         return __init__
 
