@@ -47,8 +47,8 @@ _PARTNERS: Sequence[tuple[str, Mapping[str, str]]] = json.loads(
 #: Packages whose releases go with one torch each.
 _OF_ONE_TORCH = ("torchaudio", "torchdata", "torchtext", "torchvision", "xformers")
 
-#: What a resolver says of a package that excludes the stack's torch.
-_OF_TORCH = re.compile(r"(?<![\w-])torch[=<>!~]")
+#: What a resolver says of a package that excludes the stack's torch, or what goes with it.
+_OF_TORCH = re.compile(rf"(?<![\w-])(?:torch|{'|'.join(_OF_ONE_TORCH)})[=<>!~]")
 
 #: A spec of one release names none of these.
 _SEVERAL = frozenset(",*<>!~")

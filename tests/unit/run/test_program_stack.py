@@ -36,6 +36,7 @@ INDEX = {
     "wandb": ["0.16.0", "0.31.0"],
     "on-deepspeed": ["1.0"],
     "of-old-torch": ["0.1", "0.2"],
+    "of-old-vision": ["0.1", "0.2"],
 }
 
 
@@ -51,6 +52,8 @@ class Index:
                 return Failed("install", f"no solution: there is no {one}")
             if one.name == "of-old-torch" and overrides is None:
                 return Failed("install", "no solution: of-old-torch depends on torch<2.10")
+            if one.name == "of-old-vision" and overrides is None:
+                return Failed("install", "no solution: of-old-vision depends on torchvision>=0.21.0,<0.22.1")
             if one.name == "ours-alone" or (one.name in ("trl", "datasets") and inside[-1] not in INDEX[one.name]):
                 return Failed("install", f"no solution: {one}")
             if one.name == "torchvision" and inside[-1] != "0.28.0" and overrides is None:  # that of the stack's torch
@@ -535,6 +538,12 @@ def test_a_torchvision_of_another_torch_gives_way_before_limits_are_held(folder:
     requires(folder, "of-old-torch<0.2", "torchvision==0.17.1")
     versions = completed(folder).choice.versions
     assert (versions["of-old-torch"], versions["torchvision"]) == ("0.1", "0.28.0")
+
+
+def test_a_package_that_excludes_the_stacks_torchvision_is_taken_within_its_limits_too(folder: Path) -> None:
+    (folder / "train.py").write_text("import deepspeed\nimport of_old_vision\n")
+    requires(folder, "of-old-vision<0.2")
+    assert completed(folder).choice.versions["of-old-vision"] == "0.1"
 
 
 @pytest.mark.parametrize(("said", "taken"), [("of-old-torch", "0.2"), ("of-old-torch>=0.1,<0.2", "0.1")])
