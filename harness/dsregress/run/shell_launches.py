@@ -20,7 +20,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,6 +58,9 @@ _ABSENT_FOLDER = re.compile(r"(?:.*: line \d+: |tee: )?((?!/)[^:\s]*/)[^:/\s]*: 
 
 #: What bash says of a variable that a line, or a script with ``set -u``, takes as set.
 _UNSET = re.compile(r"(?:^|\s)([A-Za-z_]\w*): unbound variable$")
+
+#: ``$HF_TOKEN`` and ``${WANDB_API_KEY}``, which no run sends anywhere.
+_CREDENTIAL = re.compile(r"\$\{?([A-Z][A-Z0-9_]*_(?:TOKEN|KEY))\b")
 
 #: Writes a call of a launcher into a file: the folder, the number of words, the words, the variables.
 _RECORD = """#!{bash}
@@ -180,6 +183,8 @@ def launch_of_shell(line: str, folder: Path) -> Launch:
     absent = _ABSENT_FOLDER.match(record.complaint) if not record.launches else None
     if absent is not None:  # of a log, which no one is to read
         record = _recorded(f"mkdir -p {shlex.quote(absent[1])}\n{line}", folder, filled)
+    if not record.launches and (keys := _credentials_in(_files_of(line, folder))):  # it may have asked for one
+        record = _recorded(line, folder, {**filled, **dict.fromkeys(keys, "unused")})
     launches = [dataclasses.replace(launch, filled=tuple(filled.items())) for launch in record.launches]
     found = {launch: parsed for launch in launches if (parsed := _parsed(launch)) is not None}
     of_ranks = [launch for launch, parsed in found.items() if parsed.launcher != "python"]
@@ -228,12 +233,22 @@ def _folders_above(folder: Path) -> Iterator[Path]:
 
 def _folders_of_scripts(line: str, folder: Path) -> list[Path]:
     """Return the folders, below ``folder``, of the files that a shell's line names."""
+    return [at for file in _files_of(line, folder) if (at := Path(os.path.normpath(file.parent))) != folder]
+
+
+def _files_of(line: str, folder: Path) -> list[Path]:
+    """Return the files in ``folder`` that a shell's line names."""
     try:
         words = shlex.split(line)
     except ValueError:
         return []
-    files = [folder / word for word in words if "/" in word and (folder / word).is_file()]
-    return [Path(os.path.normpath(file.parent)) for file in files]
+    return [folder / word for word in words if (folder / word).is_file()]
+
+
+def _credentials_in(files: Iterable[Path]) -> list[str]:
+    """Return the variables of keys and tokens that scripts read, and without which they may end."""
+    texts = (file.read_text("utf-8", "replace") for file in files if file.stat().st_size < _LARGEST_TEXT)
+    return sorted({name for text in texts for name in _CREDENTIAL.findall(text)})
 
 
 def _parsed(launch: Launch) -> LaunchLine | None:

@@ -120,6 +120,12 @@ def test_a_log_in_a_folder_that_is_not_there_hides_no_program(line: str, folder:
     assert not (folder / "logs").exists()
 
 
+@pytest.mark.slow
+def test_a_script_that_ends_without_a_token_starts_its_program(folder: Path) -> None:
+    (folder / "token.sh").write_text("[ -z $HF_TOKEN ] && cat token && exit 1\n[ -z $HF_TOKEN ] || torchrun train.py\n")
+    assert launch_of_shell("bash token.sh", folder).line == "torchrun train.py"
+
+
 def test_a_job_of_slurm_is_its_first_task_on_as_many_nodes_as_it_asks_for(folder: Path) -> None:
     (folder / "job.slurm").write_text(
         "#!/bin/bash\n#SBATCH --nodes=4 # of 8\n"
