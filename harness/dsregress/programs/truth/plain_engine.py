@@ -44,6 +44,7 @@ class GivenToInitialize:
     scheduler: Any = None
     training_data: Any = None
     collate_fn: Any = None
+    sequence_ranks: int = 1  #: that divide each sequence, by ``mpu``
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,14 +76,15 @@ class PlainEngine(torch.nn.Module):
     ) -> None:
         super().__init__()
         self.number = 0  #: in the order in which the program makes its engines
-        self.world_size = self.dp_world_size = dist.get_world_size()
+        self.world_size = dist.get_world_size()
+        self.dp_world_size = self.world_size // given.sequence_ranks
         self.global_rank = dist.get_rank()
         self.config = config
         self.device = torch.device("cpu")
         self.micro_steps = self.global_steps = self.global_samples = self.skipped_steps = 0
         self.module = model
         self.computes_in: torch.dtype = torch.float32  #: of computation, in the program's autocast too; not of weights
-        self._settings = settings = plain_settings.read_plain_settings(config, self.world_size)
+        self._settings = settings = plain_settings.read_plain_settings(config, self.dp_world_size)
         self._norm: float | None = None
         self._boundary: bool | None = None
         self._scale = LossScale(settings.fp16) if settings.dtype == torch.float16 else None
@@ -151,6 +153,8 @@ class PlainEngine(torch.nn.Module):
     def _loader(self, data: object, collate_fn: object) -> Any:
         if data is None:
             return None
+        if self.dp_world_size != self.world_size:
+            raise NoTruth("it divides sequences, and gives its data to DeepSpeed")
         from deepspeed.runtime.dataloader import DeepSpeedDataLoader
 
         return DeepSpeedDataLoader(
@@ -192,7 +196,7 @@ class PlainEngine(torch.nn.Module):
         if self.is_gradient_accumulation_boundary():
             for gradient in mixed.gradients():
                 dist.all_reduce(gradient)
-                gradient /= self.world_size
+                gradient /= self.world_size if self._settings.averages_sequences else self.dp_world_size
             self._update(mixed, lr_kwargs or {})
             self.global_steps += 1
             self.global_samples += self.train_batch_size()
@@ -254,7 +258,7 @@ class PlainEngine(torch.nn.Module):
 
     def train_batch_size(self) -> int:
         """Return the sequences of a step, of all ranks and micro-batches."""
-        return self._settings.micro_batch * self._settings.accumulation * self.world_size
+        return self._settings.micro_batch * self._settings.accumulation * self.dp_world_size
 
     def train_micro_batch_size_per_gpu(self) -> int:
         return self._settings.micro_batch

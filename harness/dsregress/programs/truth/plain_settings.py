@@ -36,7 +36,11 @@ class PlainSettings:
     scheduler: Mapping[str, Any] | None
     drop_last: bool
     fp16: Mapping[str, Any] = field(default_factory=dict)
+    averages_sequences: bool = False  #: see `_averages_sequences`
 
+
+#: Where a stage of ZeRO is kept that is hidden from what loads and gathers by it.
+HIDDEN_STAGE = "hidden_stage"
 
 _TABLE = table_beside(__file__)
 
@@ -79,7 +83,15 @@ def read_plain_settings(given: object, ranks: int) -> PlainSettings:
         scheduler=config.get("scheduler"),
         drop_last=bool(config.get("dataloader_drop_last", False)),
         fp16=fp16,
+        averages_sequences=_averages_sequences(config.get("zero_optimization") or {}),
     )
+
+
+def _averages_sequences(zero: Mapping[str, Any]) -> bool:
+    """Return True if gradients are averaged over the ranks that divide a sequence, and not added up: ZeRO-3 does so where it
+    scatters them as it reduces them (``reduce_scatter_coalesced``; no other path of DeepSpeed's 0.16.4 to 0.19.8)."""
+    stage = zero.get(HIDDEN_STAGE, zero.get("stage", 0))
+    return stage == 3 and bool(zero.get("reduce_scatter", True))
 
 
 def _loaded(given: object) -> dict[str, Any]:

@@ -9,8 +9,9 @@ from typing import Any
 
 import torch
 
+from dsregress.programs.truth import ulysses
 from dsregress.programs.truth.plain_engine import EngineStart, GivenToInitialize, PlainEngine
-from dsregress.programs.truth.plain_settings import NoTruth
+from dsregress.programs.truth.plain_settings import HIDDEN_STAGE, NoTruth
 from vgpu.replacing import Patches
 
 #: Weights of the engines, by the order in which a program makes them, then by name.
@@ -35,6 +36,7 @@ def without_deepspeed(
     PyTorch cannot do."""
     import deepspeed
     from deepspeed.runtime.zero import partition_parameters
+    from deepspeed.utils import groups
 
     made: list[PlainEngine] = []
 
@@ -56,9 +58,10 @@ def without_deepspeed(
     ) -> tuple[Any, Any, Any, Any]:
         if isinstance(model, deepspeed.PipelineModule):
             raise NoTruth("it trains a pipeline")
-        if mpu is not None or mesh_param is not None or others:
-            raise NoTruth(f"it calls deepspeed.initialize with {'a mesh' if mpu or mesh_param else ', '.join(others)}")
+        if mesh_param is not None or others:
+            raise NoTruth(f"it calls deepspeed.initialize with {'a mesh' if mesh_param else ', '.join(others)}")
         deepspeed.init_distributed(dist_init_required=dist_init_required)
+        patches.replace(groups, "mpu", mpu)
         given = (config, config_params, getattr(args, "deepspeed_config", None))
         engine = PlainEngine(
             model,
@@ -69,6 +72,7 @@ def without_deepspeed(
                 scheduler=lr_scheduler,
                 training_data=training_data,
                 collate_fn=collate_fn,
+                sequence_ranks=ulysses.sequence_ranks(mpu),
             ),
             EngineStart(weights=(starts or {}).get(len(made), {}), perturbations=perturbations, perturbed=perturbed),
         )
@@ -86,6 +90,7 @@ def without_deepspeed(
         for name in ("Init", "GatheredParameters"):
             patches.everywhere(getattr(partition_parameters, name), Whole, name)
         _hide_zero(patches)
+        ulysses.attend_to_whole_sequences(patches)
         yield
 
 
@@ -103,7 +108,7 @@ def _hide_zero(patches: Patches) -> None:
         if isinstance(zero, dict):
             for name in ("offload_optimizer", "offload_param"):
                 zero.pop(name, None)
-            zero["stage"] = 0
+            zero[HIDDEN_STAGE], zero["stage"] = zero.get("stage", 0), 0
         read(config)
 
     def post_init(plugin: Any, *args: object) -> None:
