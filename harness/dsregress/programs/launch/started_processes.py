@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from dsregress.programs.launch.child_processes import trains
+from dsregress.programs.world.program_errors import CannotRun
 from dsregress.programs.world.resource_errors import program_place
 from vgpu.replacing import Patches
 
@@ -134,7 +135,7 @@ def _spawn(fn: object, args: object = (), nprocs: int = 1, join: bool = True, *_
 
 
 def _start_processes(fn: Any, args: Any = (), nprocs: int = 1, join: bool = True, *_: object, **__: object) -> object:
-    """Run in this process the process that this rank is. Raise StartedError if a node has another number of ranks."""
+    """Run in this process the process that this rank is. Raise CannotRun if a node has another number of ranks."""
     fn(_local_rank(nprocs, "mp.spawn"), *args)
     return None if join else _EndedProcesses()
 
@@ -152,10 +153,8 @@ def _elastic_launch(launch: Any, *args: object) -> object:
 def _local_rank(processes: int, starter: str) -> int:
     rank, ranks = _numbers()
     if processes != ranks:
-        raise StartedError(
-            f"{starter} starts {processes} processes, and this job has {ranks} ranks on a node: give it --ranks "
-            f"{processes}. At {program_place()}"
-        )
+        what = f"{starter} starts {processes} processes, and this job has {ranks} ranks on a node"
+        raise CannotRun(f"{program_place()}: {what}: give --ranks {processes}")
     return rank
 
 
