@@ -807,9 +807,8 @@ def test_a_program_that_spawns_its_ranks_is_each_of_them(folder: Path) -> None:
     record = ran(folder, "sim", 4, "python train.py 4")
     assert record.outcome == "passed", record.signature
     assert "all_reduce" in record.ranks[0].phases["backward"].collectives
-    assert ran(folder, "sim", 4, "python train.py 8").signature == (
-        "CannotRun: train.py:12: mp.spawn starts 8 processes, and this job has 4 ranks on a node: give --ranks 8"
-    )
+    said = "CannotRun: train.py:12: mp.spawn starts 8 processes, and this job has 4 ranks on a node: give --ranks 8"
+    assert str(ran(folder, "sim", 4, "python train.py 8").signature).startswith(said)
 
 
 STARTING = """
