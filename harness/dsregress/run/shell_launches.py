@@ -77,6 +77,9 @@ _RUN = Path(__file__).with_name("shell_runner.sh").read_text(encoding="utf-8")
 #: ``sbatch OPTIONS script.slurm`` and ``srun OPTIONS torchrun ...`` on one node.
 _SLURM = Path(__file__).with_name("shell_slurm.sh").read_text(encoding="utf-8")
 
+#: ``MASTER_ADDR=$(hostname -I | awk '{print $1}')``: any machine's name would make it another program there.
+_HOSTNAME = "#!{bash}\ncase ${{1-}} in -[iI]*) echo 127.0.0.1 ;; *) echo localhost ;; esac\n"
+
 #: ``ray job submit -- python -m train``.
 _RAY = Path(__file__).with_name("shell_ray.sh").read_text(encoding="utf-8")
 
@@ -344,6 +347,7 @@ def _write_commands(folder: Path, bash: str) -> None:
     scripts |= dict.fromkeys(("bash", "sh", "dash", "zsh"), f'#!{bash}\nexec {bash} "$@"\n')
     scripts |= {"srun": _SLURM.format(bash=bash, start=""), "sbatch": _SLURM.format(bash=bash, start=f"{bash} ")}
     scripts |= {"scontrol": f'#!{bash}\n[ "$1" = show ] && [ "${{2%s}}" = hostname ] && echo localhost\nexit 0\n'}
+    scripts["hostname"] = _HOSTNAME.format(bash=bash)
     scripts["ray"] = _RAY.format(bash=bash)
     scripts["nvidia-smi"] = _CARDS.format(bash=bash)
     for name, text in _REPEATABLE.items():

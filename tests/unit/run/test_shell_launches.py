@@ -75,6 +75,10 @@ STARTED = "train.py --model gpt2 --name 'a b' --out out/1970"
         ("uv run --frozen --with trl train.py --lr 1", "python train.py --lr 1"),
         ("conda run -n env python -m tools.train", "python -m tools.train"),
         ("GPUS=4 NODES=1 sh scripts/run.sh", f"torchrun --nproc_per_node=4 --nnodes=1 {STARTED}"),
+        (
+            "torchrun --master_addr $(hostname -I | awk '{print $1}') train.py",
+            "torchrun --master_addr 127.0.0.1 train.py",
+        ),
         ("export PATH=/opt/cuda/bin; echo; torchrun --nnodes=1 train.py", "torchrun --nnodes=1 train.py"),
         ("ray start --head; ray job submit --runtime-env-json='{\"a\": 1}' -- python -m t x=1", "python -m t x=1"),
         ("sbatch --wait scripts/outer.slurm", f"torchrun {STARTED.replace('gpt2', 'qwen')}"),
