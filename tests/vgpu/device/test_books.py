@@ -6,6 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from vgpu.device import card  # noqa: E402
 from vgpu.device.books import Books  # noqa: E402
 from vgpu.device.card import VirtualCard  # noqa: E402
 
@@ -24,6 +25,23 @@ def test_bytes_are_rounded_as_the_allocator_rounds_them(books: Books) -> None:
     torch.cuda.empty_cache()
     assert torch.cuda.memory_reserved() == 2 * MIB
     del small
+
+
+@pytest.mark.parametrize(
+    ("capability", "release", "nbytes"),
+    [
+        ((9, 0), (2, 4), 32 * MIB),
+        ((10, 0), (2, 11), AMPERE),
+        ((10, 0), (2, 12), 32 * MIB),
+        ((12, 0), (2, 13), 32 * MIB),
+        ((8, 9), (2, 13), AMPERE),
+    ],
+)
+def test_workspaces_are_large_on_hopper_and_on_blackwell_from_a_release_on(
+    capability: tuple[int, int], release: tuple[int, int], nbytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(card, "_torch_release", lambda: release)
+    assert VirtualCard(compute_capability=capability).blas_workspace_bytes == nbytes
 
 
 def test_the_peak_is_the_programs_own(books: Books) -> None:
