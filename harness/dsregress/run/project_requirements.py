@@ -86,9 +86,15 @@ def declared_requirements(folders: Iterable[Path]) -> dict[str, DeclaredRequirem
     found: dict[str, DeclaredRequirement] = {}
     locked: dict[str, DeclaredRequirement] = {}
     projects = dict.fromkeys(one for folder in folders for one in project_folders(folder))
+    installed = {name for project in projects for name in _installed_extras(project)}
     for project in projects:
-        needed = ((file, text, False) for file, text in (*_texts(project), *_installed_texts(project)))
-        optional = (("pyproject.toml", text, True) for text in _optional_texts(project))
+        extras = _extras_of_setup(project / "setup.py")
+        of_setup = [("setup.py", text) for name in sorted(installed & extras.keys()) for text in extras[name]]
+        needed = ((file, text, False) for file, text in (*_texts(project), *of_setup, *_installed_texts(project)))
+        optional = (
+            *(("pyproject.toml", text, True) for text in _optional_texts(project)),
+            *(("setup.py", text, True) for texts in extras.values() for text in texts),
+        )
         for file, text, is_optional in (*needed, *optional):
             if (one := _requirement(text)) is not None:
                 found.setdefault(canonicalize_name(one.name), DeclaredRequirement(one, file, is_optional))
@@ -310,6 +316,24 @@ def _of_setup(file: Path) -> Iterator[str]:
             continue
         listed = node.value.elts if isinstance(node.value, (ast.List, ast.Tuple)) else []
         yield from (one.value for one in listed if isinstance(one, ast.Constant) and isinstance(one.value, str))
+
+
+def _extras_of_setup(file: Path) -> dict[str, list[str]]:
+    """Return, by its name, the requirements of each extra in a ``setup.py``: ``EXTRAS = {"dev": ["fvcore>=0.1"]}``."""
+    try:
+        nodes = list(ast.walk(ast.parse(project_text(file))))
+    except (SyntaxError, ValueError, RecursionError):
+        return {}
+    found: dict[str, list[str]] = {}
+    for node in nodes:
+        if isinstance(node, (ast.keyword, ast.Assign)) and isinstance(node.value, ast.Dict):
+            names = [node.arg or ""] if isinstance(node, ast.keyword) else map(ast.unparse, node.targets)
+            if any("extra" in name.lower() for name in names):
+                for key, listed in zip(node.value.keys, node.value.values, strict=True):
+                    if isinstance(key, ast.Constant) and isinstance(listed, (ast.List, ast.Tuple)):
+                        texts = [one.value for one in listed.elts if isinstance(one, ast.Constant)]
+                        found[str(key.value)] = [text for text in texts if isinstance(text, str)]
+    return found
 
 
 def _of_setup_cfg(file: Path) -> Iterator[str]:

@@ -46,6 +46,18 @@ def test_a_range_is_read(tmp_path: Path, file: str, content: str) -> None:
     assert stated(tmp_path) == {"trl": f"<1,>=0.9 {file}"}
 
 
+def test_an_extra_of_a_setup_that_a_readme_installs_is_required(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "training").mkdir()
+    (tmp_path / "setup.py").write_text(
+        "EXTRA_PACKAGES = {'dev': ['fvcore>=0.1', 'pandas'], 'notebooks': ['jupyter']}\n"
+        "setup(name='own', extras_require=EXTRA_PACKAGES)\n"
+    )
+    (tmp_path / "training" / "README.md").write_text('Run `pip install -e ".[dev]"`.\n')
+    found = declared_requirements([tmp_path / "training"])
+    assert {name: one.is_optional for name, one in found.items()} == {"fvcore": False, "pandas": False, "jupyter": True}
+
+
 def test_a_module_of_pythons_own_is_no_package(tmp_path: Path) -> None:
     (tmp_path / "requirements.txt").write_text("typing\ndataclasses==0.6\ntyping-extensions\n")
     assert [*stated(tmp_path)] == ["typing-extensions"]
