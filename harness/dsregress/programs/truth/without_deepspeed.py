@@ -35,7 +35,6 @@ def without_deepspeed(
     """Replace DeepSpeed within the block. For the arguments see `EngineStart`. The program gets NoTruth for what plain
     PyTorch cannot do."""
     import deepspeed
-    from deepspeed.runtime.zero import partition_parameters
     from deepspeed.utils import groups
 
     made: list[PlainEngine] = []
@@ -87,11 +86,17 @@ def without_deepspeed(
         )
         patches.everywhere(deepspeed.initialize, initialize, "initialize")
         patches.everywhere(engine, PlainEngine, "DeepSpeedEngine")
-        for name in ("Init", "GatheredParameters"):
-            patches.everywhere(getattr(partition_parameters, name), Whole, name)
-        _hide_zero(patches)
+        _keep_weights_whole(patches)
         ulysses.attend_to_whole_sequences(patches)
         yield
+
+
+def _keep_weights_whole(patches: Patches) -> None:
+    from deepspeed.runtime.zero import partition_parameters
+
+    for name in ("Init", "GatheredParameters"):
+        patches.everywhere(getattr(partition_parameters, name), Whole, name)
+    _hide_zero(patches)
 
 
 def _hide_zero(patches: Patches) -> None:
