@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -160,12 +161,21 @@ class KnownProblems:
         if stack not in self._stacks:
             return ()
         versions = self._versions(stack, workload)
+        norm = functools.partial(self._greatest_norm, stack, workload)
         shown = (
-            advisories_of_symptom(metric=metric, phase=phase, error=error, versions=versions, facts=facts)
+            advisories_of_symptom(metric=metric, phase=phase, error=error, versions=versions, facts=facts, norm=norm)
             if facts
             else ()
         )
         return shown or (advisories_of_error(error, versions, facts) if error else ())
+
+    def _greatest_norm(self, stack: str, workload: str) -> float | None:
+        """Return the greatest gradient norm of a run; None if none is known."""
+        cell = self._cells.of(stack, workload)
+        if cell is None or not isinstance(cell.result.outcome, Passed):
+            return None
+        norms = [norm for _, numerics in cell.trained for norm in numerics.gradient_norms if norm is not None]
+        return max(norms, default=None)
 
     def _versions(self, stack: str, workload: str) -> dict[str, str]:
         """Return the releases of a stack, and those that the workload brings, as TRL."""
@@ -174,15 +184,22 @@ class KnownProblems:
 
 
 def advisories_of_symptom(
-    *, metric: str, phase: str, error: str, versions: Mapping[str, str], facts: Facts
+    *,
+    metric: str,
+    phase: str,
+    error: str,
+    versions: Mapping[str, str],
+    facts: Facts,
+    norm: Callable[[], float | None] = lambda: None,
 ) -> tuple[Advisory, ...]:
-    """Return the advisories that a job with these facts is known to be concerned by, and that show like this."""
+    """Return the advisories that a job with these facts is known to be concerned by, and that show like this. ``norm``
+    returns its greatest gradient norm, if one is known."""
     job = known_job(versions, facts)
     return tuple(
         one
         for one in read_advisories()
         if not one.withdrawn
-        and any(_is_shown(symptom, metric, phase, error, facts) for symptom in one.shown_by)
+        and any(_is_shown(each, metric, phase, error, facts) and _has_norm(each, norm) for each in one.shown_by)
         and _is_concerned(match_advisory(one, job), facts)
     )
 
@@ -212,6 +229,13 @@ def known_job(versions: Mapping[str, str], facts: Mapping[str, object]) -> Known
     return KnownJob(
         versions={name: one for name, one in versions.items() if parsed_version(one) is not None}, facts=facts
     )
+
+
+def _has_norm(symptom: MeasuredSymptom, norm: Callable[[], float | None]) -> bool:
+    if symptom.norm_above is None:
+        return True
+    found = norm()
+    return found is None or found > symptom.norm_above
 
 
 def _is_shown(symptom: MeasuredSymptom, metric: str, phase: str, error: str, facts: Facts) -> bool:

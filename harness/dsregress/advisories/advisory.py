@@ -53,6 +53,7 @@ class MeasuredSymptom(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     phase: str = ""  #: empty: any
     error: str = ""  #: in the failure's signature
     where: dict[str, tuple[Any, ...]] = {}  #: fact -> values of jobs that can tell
+    norm_above: float | None = None  #: a gradient norm of the run, where it has any; None: whatever it is
 
 
 class ReleaseRange(msgspec.Struct, frozen=True, kw_only=True):

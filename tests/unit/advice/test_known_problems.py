@@ -52,6 +52,19 @@ def test_an_advisory_that_does_not_concern_the_job_knows_nothing(version: str, v
     assert known(ran("0.18.2", variant), ran(version, variant, error=30)) == [()]
 
 
+@pytest.mark.parametrize(("norm", "found"), [(0.8, []), (1.3, ["DSR-2026-0009"]), (None, ["DSR-2026-0009"])])
+def test_clipping_explains_no_run_whose_gradients_are_not_clipped(norm: float | None, found: list[str]) -> None:
+    known = advisories_of_symptom(
+        metric="parameter_error",
+        phase="",
+        error="",
+        versions={"deepspeed": "0.19.8"},
+        facts={"gradient_clipping": None},
+        norm=lambda: norm,
+    )
+    assert [one.id for one in known if one.id == "DSR-2026-0009"] == found
+
+
 @pytest.mark.parametrize(("trl", "found"), [("1.16.0", ["DSR-2026-0090"]), ("1.12.0", [])])
 def test_a_package_that_the_workload_brings_is_as_one_of_its_stack(trl: str, found: list[str]) -> None:
     comparison = compared(ran("0.16.3", QUARTER))

@@ -11,6 +11,7 @@ from dsregress.bisect import candidates
 from dsregress.config.settings import read_settings
 from dsregress.envs.installer import Installer
 from dsregress.errors import UsageError
+from dsregress.model import Failed
 from tests.paths import ROOT
 
 
@@ -22,9 +23,12 @@ class Index:
     def published(self, package: str) -> tuple[str, ...]:
         return (package.partition("==")[2] or "2.1",)
 
-    def compile(self, source: Path, output: Path, python: str, overrides: Path | None = None) -> None:
+    def compile(self, source: Path, output: Path, python: str, overrides: Path | None = None) -> Failed | None:
         lines = source.read_text().split()
+        if any(">2.1" in one for one in lines):
+            return Failed("environment", "ResolutionError", "No solution found when resolving dependencies")
         output.write_text("".join(f"{one}\n" if "==" in one else f"{one}==2.1\n" for one in lines))
+        return None
 
 
 INDEX = cast(Installer, Index())

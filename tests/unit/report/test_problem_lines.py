@@ -442,7 +442,7 @@ def test_nothing_worse_is_the_headline_without_problems() -> None:
 
 def test_of_a_package_that_no_advisory_is_about_the_stored_results_are_compared() -> None:
     cells = [result("0.16.0").cell for _ in range(2)]
-    stacks = [stack("0.16.0", peft=version) for version in ("0.20.0", "0.21.2")]
+    stacks = [stack("0.16.0", datasets=version) for version in ("0.20.0", "0.21.2")]
     made = [msgspec.structs.replace(one, stack=own) for one, own in zip(cells, stacks, strict=True)]
     assert screen(*(result("0.16.0", cell=one) for one in made)).upgrade == "dsregress compare YOURS 0.21.2"
 
