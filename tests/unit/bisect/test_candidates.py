@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import cast
 
@@ -24,9 +25,9 @@ class Index:
         return (package.partition("==")[2] or "2.1",)
 
     def compile(self, source: Path, output: Path, python: str, overrides: Path | None = None) -> Failed | None:
-        lines = source.read_text().split()
+        lines = [re.sub("(>=|<).*", "", one) for one in source.read_text().split()]
         if any(">2.1" in one for one in lines):
-            return Failed("environment", "ResolutionError", "No solution found when resolving dependencies")
+            return Failed("install", "no solution: 2.1 is the newest")
         output.write_text("".join(f"{one}\n" if "==" in one else f"{one}==2.1\n" for one in lines))
         return None
 

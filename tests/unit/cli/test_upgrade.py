@@ -145,7 +145,8 @@ def test_a_package_that_no_advisory_is_about_needs_results() -> None:
     said = say("deepspeed==0.19.8\npeft==0.20.0\n", "--to", "latest", "--to", "peft==0.21.2")
     assert said.return_value == 4
     assert said.stdout.startswith(
-        "deepspeed 0.19.8: yes, it is installed\n\npeft 0.20.0 -> 0.21.2: not known: no advisory is about peft for a job like"
+        "deepspeed 0.19.8: yes, it is installed\n\n"
+        "peft 0.20.0 -> 0.21.2: not known: no advisory is about peft for a job like this\n"
     )
     command = "dsregress regress --peft 0.20.0,0.21.2 --deepspeed 0.19.8 --baseline peft==0.20.0"
     assert f"measure it: {command}\n" in said.stdout
