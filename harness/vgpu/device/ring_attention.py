@@ -62,8 +62,9 @@ def _flash_backward(
     return of_query, *(one.unflatten(1, (heads, repeats)).sum(2) if repeats > 1 else one for one in of_others)
 
 
-_LIBRARY.impl("_scaled_dot_product_flash_attention", _flash)
-_LIBRARY.impl("_scaled_dot_product_flash_attention_backward", _flash_backward)
+for _name, _computes in {_FLASH.__name__: _flash, f"{_FLASH.__name__}_backward": _flash_backward}.items():
+    if not torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{_name}", "CPU"):  # torch 2.1 has its own
+        _LIBRARY.impl(_name, _computes)
 
 
 @contextlib.contextmanager

@@ -38,10 +38,8 @@ from vgpu.replacing import Patches
 _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth")
 
 #: Which release of huggingface_hub has a method of ``HfApi`` first.
-_SINCE = {
-    "file_exists": "huggingface_hub 0.17",
-    "repo_exists": "huggingface_hub 0.17",
-    "resolve_revision": "huggingface_hub 2",
+_SINCE = dict.fromkeys(("file_exists", "repo_exists"), "huggingface_hub 0.17") | {
+    "resolve_revision": "huggingface_hub 2"
 }
 
 

@@ -17,7 +17,7 @@ from vgpu.replacing import Patches
 _TOKENS = -2  #: the dimension of queries, keys and values along which ranks divide them
 
 
-class _Options(NamedTuple):
+class _AttentionOptions(NamedTuple):
     """Those of `torch.nn.functional.scaled_dot_product_attention`."""
 
     attn_mask: torch.Tensor | None = None
@@ -32,7 +32,7 @@ class _Call:
     """One rank's call of attention: its own tokens' queries, keys and values, of shape (batch, heads, tokens, size)."""
 
     tensors: tuple[torch.Tensor, ...]
-    options: _Options
+    options: _AttentionOptions
 
 
 class WholeAttention:
@@ -52,7 +52,7 @@ class WholeAttention:
             yield
 
     def _attended(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-        options = _Options(*args, **kwargs)
+        options = _AttentionOptions(*args, **kwargs)
         if options.attn_mask is not None or options.dropout_p:
             raise NoTruth(f"its attention to parts of sequences has {'dropout' if options.dropout_p else 'a mask'}")
         return _Attended.apply(query, key, value, self, options)

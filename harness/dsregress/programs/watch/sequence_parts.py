@@ -36,7 +36,10 @@ class SequenceParts:
 
     def begin(self) -> None:
         """Begin, before the program has taken the function from its module."""
-        package = importlib.import_module(_PACKAGE)
+        try:
+            package = importlib.import_module(_PACKAGE)
+        except ImportError:  # torch before 2.5
+            return
         if self._patches.has(package, "context_parallel", since="torch 2.6"):
             original = package.context_parallel
             self._patches.everywhere(original, self._noting(original), "context_parallel")
