@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch")
 from dsregress.probe.border.wire import Numerics  # noqa: E402
 from dsregress.probe.oracles import truth  # noqa: E402
 from tests.programs.cells import passed, ran  # noqa: E402
+from tests.programs.truth.verdicts import assert_right  # noqa: E402
 from tests.programs.truth.wraps import MLP, OF_FSDP2  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("surroundings")
@@ -150,12 +151,7 @@ def trained(
 
 @pytest.mark.parametrize("plan", PLANS)
 def test_sound_training_is_right(folder: Path, plan: str) -> None:
-    numerics = trained(folder, plan, clip=CLIP if plan == "sequence parallel" else "")
-    assert not numerics.note.startswith("no truth"), numerics.note
-    assert numerics.loss_error is not None
-    assert numerics.parameter_error is not None
-    assert truth.worst(numerics) <= 1, (numerics.note, numerics.gradient_apart, numerics.first_module)
-    assert (numerics.broken, numerics.replicas_apart) == ({}, 0)
+    assert_right(trained(folder, plan, clip=CLIP if plan == "sequence parallel" else ""))
 
 
 #: Changes the gradients of weights before they are added up: ``change(name, gradient)``.

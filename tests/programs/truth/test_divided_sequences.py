@@ -12,7 +12,8 @@ torch = pytest.importorskip("torch")
 from dsregress.probe.border.wire import Numerics  # noqa: E402
 from dsregress.probe.oracles import truth  # noqa: E402
 from tests.programs.cells import passed, ran  # noqa: E402
-from tests.programs.truth.wraps import MLP, WRAPS  # noqa: E402
+from tests.programs.truth.verdicts import assert_right  # noqa: E402
+from tests.programs.truth.wraps import BLOCK, WRAPS  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("surroundings")
 
@@ -40,18 +41,8 @@ class Attention(nn.Module):
         return self.out(attend(q, k, v).transpose(1, 2).flatten(-2))
 
 """
-    + MLP
+    + BLOCK
     + """
-class Block(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.before, self.attention, self.after, self.mlp = nn.LayerNorm(16), Attention(), nn.LayerNorm(16), Mlp()
-        self.dropout = nn.Dropout(0.1)
-
-    def forward(self, x):
-        x = x + self.attention(self.before(x))
-        return x + self.dropout(self.mlp(self.after(x)))
-
 class Model(nn.Module):
     def __init__(self):
         super().__init__()
@@ -114,12 +105,7 @@ _attention._cp_options.enable_load_balance = False
     ids=["DDP", "checkpointing", "FSDP2", "bf16", "reentrant checkpointing", "without load balance"],
 )
 def test_sound_training_is_right(folder: Path, wrap: str, seeded: str) -> None:
-    numerics = trained(folder, wrap, seeded)
-    assert not numerics.note.startswith("no truth"), numerics.note
-    assert numerics.loss_error is not None
-    assert numerics.parameter_error is not None
-    assert truth.worst(numerics) <= 1, (numerics.note, numerics.gradient_apart, numerics.first_module)
-    assert (numerics.broken, numerics.replicas_apart) == ({}, 0)
+    assert_right(trained(folder, wrap, seeded))
 
 
 #: In torch's ring the second rank does not mask its own tokens.

@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch")
 from dsregress.probe.border.wire import Numerics  # noqa: E402
 from dsregress.programs.truth import first_module, step_truth  # noqa: E402
 from tests.programs.cells import passed, ran  # noqa: E402
-from tests.programs.truth.wraps import MLP, OF_DDP, OF_FSDP2, WRAPS  # noqa: E402
+from tests.programs.truth.wraps import BLOCK, OF_DDP, OF_FSDP2, WRAPS  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("surroundings")
 
@@ -41,18 +41,8 @@ class Attention(nn.Module):
         return self.out(attended.transpose(1, 2).flatten(-2))
 
 """
-    + MLP
+    + BLOCK
     + """
-class Block(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.before, self.attention, self.after, self.mlp = nn.LayerNorm(16), Attention(), nn.LayerNorm(16), Mlp()
-        self.dropout = nn.Dropout(0.1)
-
-    def forward(self, x):
-        x = x + self.dropout(self.attention(self.before(x)))
-        return x + self.mlp(self.after(x))
-
 class Model(nn.Module):
     def __init__(self):
         super().__init__()

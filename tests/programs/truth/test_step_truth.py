@@ -12,9 +12,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from dsregress.probe.border.wire import Numerics  # noqa: E402
-from dsregress.probe.oracles import truth  # noqa: E402
 from dsregress.programs.watch.kept_steps import KeptSteps  # noqa: E402
 from tests.programs.cells import passed, ran  # noqa: E402
+from tests.programs.truth.verdicts import assert_right  # noqa: E402
 from tests.programs.truth.wraps import OF_DDP, OF_FSDP2, WRAPS  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("surroundings")
@@ -119,19 +119,10 @@ def test_keeping_steps_moves_no_figure(folder: Path, monkeypatch: pytest.MonkeyP
     assert figures(folder) == kept
 
 
-def is_right(numerics: Numerics) -> bool:
-    assert not numerics.note.startswith("no truth"), numerics.note
-    assert numerics.loss_error is not None
-    assert numerics.parameter_error is not None
-    assert truth.worst(numerics) <= 1, (numerics.note, numerics.gradient_apart, truth.worst(numerics))
-    assert (numerics.broken, numerics.replicas_apart, numerics.apart_in) == ({}, 0, [])
-    return True
-
-
 @pytest.mark.parametrize("wrap", WRAPS)
 def test_sound_training_is_right(folder: Path, wrap: str) -> None:
     numerics = trained(folder, wrap)
-    assert is_right(numerics)
+    assert_right(numerics)
     assert numerics.gradient_norm_error is not None
 
 
@@ -172,7 +163,7 @@ SCALED = """
     ],
 )
 def test_what_a_program_does_beside_its_model_is_no_fault(folder: Path, wrap: str, how: dict[str, str]) -> None:
-    assert is_right(trained(folder, wrap, **how))
+    assert_right(trained(folder, wrap, **how))
 
 
 SUM = "change = lambda name, gradient: 2 * gradient\n"

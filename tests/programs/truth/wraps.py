@@ -11,6 +11,22 @@ MLP = """class Mlp(nn.Module):
         return self.down(nn.functional.gelu(self.up(x)))
 """
 
+#: A layer whose ``Attention`` the program has.
+BLOCK = (
+    MLP
+    + """
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.before, self.attention, self.after, self.mlp = nn.LayerNorm(16), Attention(), nn.LayerNorm(16), Mlp()
+        self.dropout = nn.Dropout(0.1)
+
+    def forward(self, x):
+        x = x + self.dropout(self.attention(self.before(x)))
+        return x + self.mlp(self.after(x))
+"""
+)
+
 WRAPS = {
     "one process": "",
     "DDP": "model = nn.parallel.DistributedDataParallel(model)",
