@@ -60,7 +60,8 @@ def without_deepspeed(
         if mesh_param is not None or others:
             raise NoTruth(f"it calls deepspeed.initialize with {'a mesh' if mesh_param else ', '.join(others)}")
         deepspeed.init_distributed(dist_init_required=dist_init_required)
-        patches.replace(groups, "mpu", mpu)
+        if mpu is not None:  # by which a program asks for the groups of its ranks
+            patches.replace(groups, "mpu", mpu)
         given = (config, config_params, getattr(args, "deepspeed_config", None))
         engine = PlainEngine(
             model,
