@@ -182,14 +182,16 @@ def _barriers(patches: Patches, c10d: Any) -> None:
     _everywhere(patches, c10d, "barrier", barrier)
 
 
+#: gloo says so before it sends anything.
+_OTHER_SIZE = "invalid tensor size"
+
+
 def _gathers(patches: Patches, c10d: Any) -> None:
     """Make gloo gather as NCCL does: NCCL takes any shapes with the same number of elements and writes unseen by autograd;
     gloo compares shapes, and copies through autograd. From ranks that have unlike numbers of elements, gloo gathers nothing,
     and NCCL broadcasts each."""
 
     def flat(value: object) -> object:
-        if isinstance(value, list):
-            return [flat(one) for one in value]
         return value.view(-1) if isinstance(value, torch.Tensor) and value.is_contiguous() else value
 
     def as_nccl(collective: Callable[..., object]) -> Callable[..., object]:
@@ -204,14 +206,19 @@ def _gathers(patches: Patches, c10d: Any) -> None:
     for name in ("all_gather_into_tensor", "reduce_scatter_tensor", *filter(c10d.__dict__.get, newer)):
         _everywhere(patches, c10d, name, as_nccl(getattr(c10d, name)))
     gather = c10d.all_gather
-    alike = as_nccl(gather)
 
     @functools.wraps(gather)
     def all_gather(
         tensor_list: list[torch.Tensor], tensor: torch.Tensor, group: Any = None, async_op: bool = False
     ) -> Any:
-        if len({one.numel() for one in tensor_list}) <= 1:
-            return alike(tensor_list, tensor, group, async_op)
+        try:  # first, as what is called here counts as the program's host work
+            return gather(tensor_list, tensor, group, async_op)
+        except RuntimeError as error:
+            if _OTHER_SIZE not in str(error):
+                raise
+        if len({one.numel() for one in tensor_list}) == 1:
+            with torch.no_grad():
+                return gather([*map(flat, tensor_list)], flat(tensor), group, async_op)
         work = None
         with torch.no_grad():
             for rank, gathered in enumerate(tensor_list):

@@ -74,7 +74,8 @@ def on_cpu() -> Iterator[None]:
 
     @functools.wraps(attention)
     def attend(query: Any, key: Any, value: Any, attn_mask: Any = None, *args: Any, **kwargs: Any) -> Any:
-        if attn_mask is not None or not _is_divided_by_context(query):
+        # by its class first, without a call: those count as the program's host work
+        if query.__class__ is torch.Tensor or attn_mask is not None or not _is_divided_by_context(query):
             return attention(query, key, value, attn_mask, *args, **kwargs)
         return _of_parts(query, key, value, *args, **kwargs)
 
