@@ -48,6 +48,7 @@ def joined_groups(target: str, rank: int, world_size: int) -> Iterator[None]:
             _meshes(patches, target)
             _barriers(patches, c10d)
             _gathers(patches, c10d)
+            _gathers_of_lists(patches, c10d)
             _averages(patches, c10d)
             _coalescing(patches, c10d)
             _wrappers(patches, target)
@@ -182,29 +183,30 @@ def _barriers(patches: Patches, c10d: Any) -> None:
     _everywhere(patches, c10d, "barrier", barrier)
 
 
-#: gloo says so before it sends anything.
-_OTHER_SIZE = "invalid tensor size"
-
-
 def _gathers(patches: Patches, c10d: Any) -> None:
     """Make gloo gather as NCCL does: NCCL takes any shapes with the same number of elements and writes unseen by autograd;
-    gloo compares shapes, and copies through autograd. From ranks that have unlike numbers of elements, gloo gathers nothing,
-    and NCCL broadcasts each."""
-
-    def flat(value: object) -> object:
-        return value.view(-1) if isinstance(value, torch.Tensor) and value.is_contiguous() else value
+    gloo compares shapes, and copies through autograd."""
 
     def as_nccl(collective: Callable[..., object]) -> Callable[..., object]:
         @functools.wraps(collective)
         def on_flat(*args: object, **kwargs: object) -> object:
             with torch.no_grad():
-                return collective(*map(flat, args), **{name: flat(value) for name, value in kwargs.items()})
+                return collective(*map(_flat, args), **{name: _flat(value) for name, value in kwargs.items()})
 
         return on_flat
 
     newer = ("all_gather_single", "reduce_scatter_single")  # 2.13
     for name in ("all_gather_into_tensor", "reduce_scatter_tensor", *filter(c10d.__dict__.get, newer)):
         _everywhere(patches, c10d, name, as_nccl(getattr(c10d, name)))
+
+
+#: gloo says so before it sends anything.
+_OTHER_SIZE = "invalid tensor size"
+
+
+def _gathers_of_lists(patches: Patches, c10d: Any) -> None:
+    """Make gloo gather lists as NCCL does: of other shapes with the same number of elements, and of unlike numbers, of which
+    NCCL broadcasts each."""
     gather = c10d.all_gather
 
     @functools.wraps(gather)
@@ -216,19 +218,22 @@ def _gathers(patches: Patches, c10d: Any) -> None:
         except RuntimeError as error:
             if _OTHER_SIZE not in str(error):
                 raise
-        if len({one.numel() for one in tensor_list}) == 1:
-            with torch.no_grad():
-                return gather([*map(flat, tensor_list)], flat(tensor), group, async_op)
-        work = None
         with torch.no_grad():
+            if len({one.numel() for one in tensor_list}) == 1:
+                return gather([*map(_flat, tensor_list)], _flat(tensor), group, async_op)
+            work = None
             for rank, gathered in enumerate(tensor_list):
                 if rank == dist.get_rank(group):
                     gathered.copy_(tensor)
                 of_all = dist.get_global_rank(group or dist.group.WORLD, rank)
                 work = dist.broadcast(gathered, of_all, group, async_op=async_op)
-        return work
+            return work
 
     _everywhere(patches, c10d, "all_gather", all_gather)
+
+
+def _flat(value: Any) -> Any:
+    return value.view(-1) if isinstance(value, torch.Tensor) and value.is_contiguous() else value
 
 
 def _averages(patches: Patches, c10d: Any) -> None:

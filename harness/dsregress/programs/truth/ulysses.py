@@ -30,6 +30,12 @@ def sequence_ranks(mpu: Any) -> int:
     return int(size())
 
 
+def use_groups(patches: Patches, mpu: object) -> None:
+    """Let a program ask DeepSpeed for the groups of its ``mpu``."""
+    if mpu is not None:
+        patches.replace(importlib.import_module("deepspeed.utils.groups"), "mpu", mpu)
+
+
 def attend_to_whole_sequences(patches: Patches) -> None:
     """Replace the attention of both of DeepSpeed's interfaces."""
     for module, kind, forward in (

@@ -35,7 +35,6 @@ def without_deepspeed(
     """Replace DeepSpeed within the block. For the arguments see `EngineStart`. The program gets NoTruth for what plain
     PyTorch cannot do."""
     import deepspeed
-    from deepspeed.utils import groups
 
     made: list[PlainEngine] = []
 
@@ -60,8 +59,7 @@ def without_deepspeed(
         if mesh_param is not None or others:
             raise NoTruth(f"it calls deepspeed.initialize with {'a mesh' if mesh_param else ', '.join(others)}")
         deepspeed.init_distributed(dist_init_required=dist_init_required)
-        if mpu is not None:  # by which a program asks for the groups of its ranks
-            patches.replace(groups, "mpu", mpu)
+        ulysses.use_groups(patches, mpu)
         given = (config, config_params, getattr(args, "deepspeed_config", None))
         engine = PlainEngine(
             model,
