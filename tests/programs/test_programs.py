@@ -946,7 +946,7 @@ def test_the_process_that_makes_a_skeleton_is_none_of_the_programs(folder: Path)
         ("import not_a_package", "add its package with --with"),
         (
             "import urllib.request\nurllib.request.urlopen('http://data.example.com/train.bin')",
-            "train.py:2: no connection to data.example.com",
+            "train.py:2: downloads http://data.example.com/train.bin, and a run has no network: put it where it looks first",
         ),
     ],
 )
