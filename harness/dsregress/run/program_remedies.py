@@ -68,8 +68,7 @@ _NO_SOLUTION = "no solution"
 _DISPENSABLE = ("peft", "accelerate")  #: usual packages that the others do without
 _SHORTEST_NAME = 4  #: of names that are compared by their beginnings
 _OF_ABSENCE = ("OSError", "FileNotFoundError", "ConnectionError")
-#: The names of modules in a line about those that a program lacks.
-NAMED_MODULES = re.compile(r"'(\w+)'")
+_NAMED_MODULES = re.compile(r"'(\w+)'")
 _PYTHON = re.compile(r"(?<!\S)(?:\S*/)?python[\d.]*(?:\s+-[uBOsSEI])*\s+(?=\S)")
 
 
@@ -202,11 +201,14 @@ def _undeclared(signature: Signature, attempt: Attempt) -> Remedy | None:
     return more._replace(line=f"adds {package}, which a package imports and does not require{place}")
 
 
+def unknown_modules(said: str) -> list[str]:
+    """Return the modules that a program lacks, and of which no known package brings the first, by the line about them."""
+    return _NAMED_MODULES.findall(said) if f"with {_WITH_PACKAGE}" in said else []
+
+
 def _other_requirements(said: str, attempt: Attempt) -> Remedy | None:
     """Add the rest of what the project requires for a module whose package is not known by its name."""
-    if f"with {_WITH_PACKAGE}" not in said:
-        return None
-    modules = {module.lower() for module in NAMED_MODULES.findall(said)} - {*map(module_named, attempt.addressed)}
+    modules = {module.lower() for module in unknown_modules(said)} - {*map(module_named, attempt.addressed)}
     if not modules:
         return None
     of_that_name = {name: pin for name, pin in attempt.others.items() if _names_of(name) & modules}

@@ -3,16 +3,14 @@ repository, and a release that is older than those that can be measured. Pure.""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from dsregress.advice.other_packages import packages_to_try
 from dsregress.compare.failed_imports import failed_import
 from dsregress.model import Failed, Outcome, Stack, read_signature
 from dsregress.probe.border.detail_lines import package_refusing
 from dsregress.probe.module_packages import module_named
-from dsregress.run.program_remedies import NAMED_MODULES, Attempt, ReleasesOfItsDay
-
-_OF_NO_KNOWN_PACKAGE = "--with PACKAGE"
+from dsregress.run.program_remedies import Attempt, ReleasesOfItsDay, unknown_modules
 
 #: The package that is compared unless another one is named: beside a release of it, others are pins.
 _VARIED = "deepspeed"
@@ -39,19 +37,13 @@ def with_project_reason(outcome: Outcome, attempt: Attempt, stack: Stack, of_its
 
 def _of_a_repository(outcome: Failed, attempt: Attempt) -> Iterator[str]:
     """Yield how to install what a program lacks, and its project takes from a repository."""
-    said = read_signature(outcome.signature).message
-    if f"with {_OF_NO_KNOWN_PACKAGE}" not in said:
-        return
-    for package in _packages_of(NAMED_MODULES.findall(said), attempt):
+    lacking = unknown_modules(read_signature(outcome.signature).message)
+    for package in (one for one in attempt.addressed if module_named(one) in lacking):
         address, file = attempt.addressed[package]
         yield (
             f"it lacks {module_named(package)!r}, which its project takes from {address} ({file}): `pip install --no-deps "
             f"--target DIR git+https://{address}`, and write DIR into PYTHONPATH before the line"
         )
-
-
-def _packages_of(modules: Iterable[str], attempt: Attempt) -> list[str]:
-    return [package for package in attempt.addressed if module_named(package) in modules]
 
 
 def _of_an_old_pin(outcome: Failed, attempt: Attempt, stack: Stack) -> Iterator[str]:

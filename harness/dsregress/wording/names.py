@@ -19,6 +19,7 @@ from dsregress.model import (
     read_signature,
     stack_label,
 )
+from dsregress.probe.border.faults import INSTRUCTION_LENGTH
 from dsregress.wording.quantities import shortened
 
 
@@ -133,10 +134,6 @@ def _says_no_more(stack: Stack, label: str, axes: Sequence[str]) -> bool:
     return len(axes) == 1 and label == f"{axes[0]} {version_of(stack, axes[0])}"
 
 
-#: Characters of an error, and of a line that says what to do, which is stored with as many.
-_MOST_ERROR, _MOST_INSTRUCTION = 160, 320
-
-
 def outcome_text(outcome: Outcome) -> str:
     """Return `outcome_words` in English."""
     return str(outcome_words(outcome))
@@ -150,8 +147,10 @@ def outcome_words(outcome: Outcome) -> Text:
         case Failed(stage="harness", signature=signature):
             return message("failed in the harness: {error}", error=shortened(signature))
         case Failed(stage=stage, signature=signature):
-            most = _MOST_INSTRUCTION if read_signature(signature).says_what_to_do else _MOST_ERROR
-            return message("failed in {stage}: {error}", stage=stage_words(stage), error=shortened(signature, most))
+            error = shortened(signature)
+            if read_signature(signature).says_what_to_do:  # at its end
+                error = shortened(signature, INSTRUCTION_LENGTH)
+            return message("failed in {stage}: {error}", stage=stage_words(stage), error=error)
         case OutOfMemory(phase=phase):
             return message("out of memory in {phase}", phase=stage_words(phase)) if phase else message("out of memory")
         case TimedOut(stage=stage, limit_s=limit_s, working=True):

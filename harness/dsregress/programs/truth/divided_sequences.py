@@ -41,7 +41,7 @@ def check_parts(ranks: Sequence[KeptStep], groups: Sequence[Group]) -> None:
             tokens = [call.sequence.tokens for call in calls if call.sequence is not None]
             if tokens and not torch.equal(torch.cat(tokens).sort().values, torch.arange(sum(map(len, tokens)))):
                 raise NoTruth("what its ranks have of a sequence is not the whole of it")
-            if any(not _is_alike(call, calls[0]) for call in calls):
+            if not all(call.has_same_modules(calls[0]) for call in calls):
                 raise NoTruth(
                     "ranks that divide its sequences have modules with different buffers or numbers of their own"
                 )
@@ -62,11 +62,3 @@ def repeated(
     if not together.meetings:
         raise NoTruth("its ranks divide sequences, and its attention is not PyTorch's scaled_dot_product_attention")
     return returned
-
-
-def _is_alike(one: KeptCall, other: KeptCall) -> bool:
-    return (
-        one.scalars == other.scalars
-        and len(one.buffers) == len(other.buffers)
-        and all(torch.equal(a, b) for a, b in zip(one.buffers, other.buffers))
-    )

@@ -68,12 +68,11 @@ class WholeAttention:
     def _combined(self, calls: Sequence[Any]) -> Sequence[Any]:
         if any(not isinstance(call, _Call) or call.options != calls[0].options for call in calls):
             raise NoTruth("ranks that divide its sequences call its attention differently")
-        options = calls[0].options
-        grouped = {"enable_gqa": True} if options.enable_gqa else {}  # which torch has from 2.5 on
+        taken = calls[0].options._asdict()
         # what it saves is no rank's, of which checkpointing would compute it again
         with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(_as_it_is, _as_it_is):
             whole = [self._put_together([call.tensors[at] for call in calls]).requires_grad_() for at in range(3)]
-            out = self._attend(*whole, is_causal=options.is_causal, scale=options.scale, **grouped)
+            out = self._attend(*whole, **taken)
         made = _Made(whole, out)
         return [(part, made) for part in self._cut(out.detach())]
 

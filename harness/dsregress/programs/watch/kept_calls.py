@@ -49,6 +49,11 @@ class KeptCall:
     sequence: SequencePart | None = None  #: what it has of each sequence, if ranks divide them
     why: str = ""  #: why it cannot be repeated
 
+    def has_same_modules(self, other: KeptCall) -> bool:
+        """Return True if the modules of both calls have the same buffers, and plain attributes of the same values."""
+        alike = len(self.buffers) == len(other.buffers) and all(map(torch.equal, self.buffers, other.buffers))
+        return alike and self.scalars == other.scalars
+
     @property
     def is_used(self) -> bool:
         """Return True if a backward went through it."""

@@ -32,6 +32,14 @@ class ModuleCalls(abc.ABC):
         """Take note of a call."""
 
 
+def remove_hooks(*hooks: RemovableHandle) -> None:
+    """Remove hooks of modules, unless an error is on its way: torch then goes through the hooks themselves, and none may go
+    away. Whoever calls it has to see that they do nothing from now on."""
+    if sys.exc_info()[1] is None:
+        for hook in hooks:
+            hook.remove()
+
+
 def when_left(
     module: torch.nn.Module,
     left: Callable[[], None] = lambda: None,
@@ -44,13 +52,11 @@ def when_left(
 
     def ended(_: object, args: object, kwargs: object, out: object) -> None:
         nonlocal is_over
-        error = sys.exc_info()[1]
-        if error is None:  # else torch goes through the hooks themselves: none may go away
-            hook.remove()
+        remove_hooks(hook)
         if is_over:
             return
         is_over = True
-        if error is outer:
+        if sys.exc_info()[1] is outer:
             returned(args, kwargs, out)
         left()
 

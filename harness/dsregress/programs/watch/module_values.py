@@ -19,6 +19,7 @@ from torch.utils.hooks import RemovableHandle
 
 from dsregress.probe.border.faults import signature_of
 from dsregress.probe.holders.frames import StackWalker
+from dsregress.programs.watch.module_calls import remove_hooks
 from dsregress.programs.watch.weight_pieces import clean_name, is_wrapper, local_part, unwrapped
 
 GIVEN, RETURNED = "given", "returned"
@@ -146,10 +147,7 @@ class ModuleWatch:
     def end(self) -> None:
         """Watch no further call."""
         self._thread = 0
-        if sys.exc_info()[0] is None:  # torch goes through the hooks themselves after an error: none may go away
-            for handle in self._handles:
-                handle.remove()
-            self._handles = []
+        remove_hooks(*self._handles)
 
     def _watch(self, name: str, module: torch.nn.Module) -> None:
         came: set[int] = set()
